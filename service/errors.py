@@ -1,0 +1,41 @@
+"""What can go wrong with a request or a load, in words that know no transport.
+
+Each class names one kind of failure. ``service.status`` turns a class into a gRPC status code in one closed table;
+everything else that is raised is a defect and becomes INTERNAL with a fixed text.
+"""
+
+
+class SignetError(Exception):
+    """Base of every expected failure. The text is meant for the caller and names what was expected and what came."""
+
+
+class InvalidArgumentError(SignetError):
+    """The request is malformed: a wrong name, type, shape, size or parameter."""
+
+
+class NotFoundError(SignetError):
+    """The model, version or region that the request names does not exist."""
+
+
+class UnavailableError(SignetError):
+    """The server cannot serve this now, a later try may work: not ready, queue full, timed out in the queue, draining."""
+
+
+class InternalError(SignetError):
+    """The model failed while it ran."""
+
+
+class UnimplementedError(SignetError):
+    """A part of the protocol that this server does not offer."""
+
+
+class DeadlineExceededError(SignetError):
+    """The caller's deadline passed before the answer was ready."""
+
+
+class CancelledError(SignetError):
+    """The caller gave the request up."""
+
+
+class LoadError(SignetError):
+    """A model version cannot be loaded; the text says why and names the file or directory."""

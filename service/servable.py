@@ -1,0 +1,47 @@
+"""What the rest of the service knows of a loaded model version, whatever runs it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from service.signature import Signature
+
+
+class Servable(Protocol):
+    """One loaded version of a model: one copy of its weights, all of its signatures.
+
+    ``run`` may be called from many threads at once. ``close`` must not be called while a run is in flight.
+    """
+
+    @property
+    def signatures(self) -> Mapping[str, Signature]:
+        """The signatures that can be run, in ascending order of name; hidden ones are left out."""
+        ...
+
+    @property
+    def unavailable(self) -> Mapping[str, str]:
+        """The signatures that the model has but that cannot be run, each with the reason."""
+        ...
+
+    def run(
+        self, signature: str, inputs: Mapping[str, np.ndarray], outputs: Sequence[str]
+    ) -> dict[str, np.ndarray]:
+        """Run one signature once, in the calling thread.
+
+        Args:
+            signature: a key of ``signatures``.
+            inputs: an array for each input that is not optional; dtypes and shapes fit the signature.
+            outputs: the names of the outputs that are wanted, at least one, each once.
+
+        Returns:
+            An array for each wanted output. They may share memory with ``inputs`` and must not be written to.
+
+        Raises:
+            InternalError: the model failed; the text is the model's own.
+        """
+        ...
+
+    def close(self) -> None:
+        """Free the weights. Nothing may be run afterwards."""
+        ...
