@@ -1,0 +1,124 @@
+"""The server as a process of its own, for programs that bring their server with them."""
+
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from concurrent.futures import Future
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from tritonclient.grpc import InferenceServerClient
+from tritonclient.utils import InferenceServerException
+
+_ANNOUNCEMENT: Final = re.compile(r"gRPC at (127\.0\.0\.1:\d+)")
+_LOG_LINES_KEPT: Final = 200
+_LOG_LINES_SHOWN: Final = 15
+_POLL_S: Final = 0.05
+
+
+class ServerProcessError(Exception):
+    """The server did not start or did not stay; the text carries the last lines of its log."""
+
+
+class ServerProcess:
+    """A server on a loopback port of the kernel's choosing: started at construction, gone after the ``with`` block.
+
+    One thread reads the log to its end, so that the server never waits for a full pipe. Everything else is for the
+    thread that made it.
+
+    Attributes:
+        address: host and port of gRPC, known after ``wait_until_ready``.
+    """
+
+    address: str
+
+    def __init__(self, model: Path) -> None:
+        command = [sys.executable, "-m", "service", "serve", str(model), "--grpc-port", "0"]
+        self._log: deque[str] = deque(maxlen=_LOG_LINES_KEPT)
+        self._announced: Future[str] = Future()
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self._reader = threading.Thread(target=self._read_log, name="server-log")
+        self._reader.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._reader.join()
+
+    def __repr__(self) -> str:
+        return f"ServerProcess(pid={self._process.pid}, exit_code={self._process.poll()})"
+
+    def wait_until_ready(self, timeout_s: float) -> None:
+        """Return when the server answers that it is ready.
+
+        Raises:
+            ServerProcessError: it ended, or was not ready after ``timeout_s`` seconds.
+        """
+        deadline = time.monotonic() + timeout_s
+        self.address = self._wait_for_address(timeout_s)
+        with InferenceServerClient(self.address) as client:
+            while not _is_ready(client):
+                if self._process.poll() is not None or time.monotonic() > deadline:
+                    raise self.failure(f"The server was not ready within {timeout_s:g} s")
+                time.sleep(_POLL_S)
+
+    def stop(self, timeout_s: float) -> int:
+        """Ask the server to finish (SIGTERM) and return its exit code.
+
+        Raises:
+            ServerProcessError: it was still there after ``timeout_s`` seconds.
+        """
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            return self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise self.failure(f"The server did not stop within {timeout_s:g} s of SIGTERM") from None
+
+    def resident_mib(self) -> float:
+        """Return how much memory the server holds now, in MiB."""
+        status = Path(f"/proc/{self._process.pid}/status").read_text()
+        return int(status.split("VmRSS:")[1].split()[0]) / 1024
+
+    def failure(self, what: str) -> ServerProcessError:
+        """Return an error that says what went wrong, whether the server still runs, and the end of its log."""
+        exit_code = self._process.poll()
+        if exit_code is not None:
+            self._reader.join()
+        state = "it still runs" if exit_code is None else f"it ended with exit code {exit_code}"
+        tail = "".join(f"  {line}\n" for line in list(self._log)[-_LOG_LINES_SHOWN:])
+        return ServerProcessError(f"{what}; {state}. The last lines of its log:\n{tail or '  (none)'}")
+
+    def _wait_for_address(self, timeout_s: float) -> str:
+        try:
+            return self._announced.result(timeout_s)
+        except TimeoutError:
+            raise self.failure(f"The server named no port within {timeout_s:g} s") from None
+        except EOFError:
+            self._process.wait()
+            raise self.failure("The server did not start") from None
+
+    def _read_log(self) -> None:
+        for line in self._process.stdout or ():
+            self._log.append(line.rstrip())
+            announcement = _ANNOUNCEMENT.search(line)
+            if announcement and not self._announced.done():
+                self._announced.set_result(announcement[1])
+        if not self._announced.done():
+            self._announced.set_exception(EOFError())
+
+
+def _is_ready(client: InferenceServerClient) -> bool:
+    try:
+        return bool(client.is_server_ready(client_timeout=1.0))
+    except InferenceServerException:  # it does not listen yet
+        return False
