@@ -18,7 +18,7 @@ class NotFoundError(SignetError):
 
 
 class UnavailableError(SignetError):
-    """The server cannot serve this now, a later try may work: not ready, queue full, timed out in the queue, draining."""
+    """The server cannot serve this now, a later try may: not ready, queue full, timed out in the queue, draining."""
 
 
 class InternalError(SignetError):
@@ -27,6 +27,10 @@ class InternalError(SignetError):
 
 class UnimplementedError(SignetError):
     """A part of the protocol that this server does not offer."""
+
+
+class ResourceExhaustedError(SignetError):
+    """The answer is larger than a message can be."""
 
 
 class DeadlineExceededError(SignetError):

@@ -24,9 +24,7 @@ class Servable(Protocol):
         """The signatures that the model has but that cannot be run, each with the reason."""
         ...
 
-    def run(
-        self, signature: str, inputs: Mapping[str, np.ndarray], outputs: Sequence[str]
-    ) -> dict[str, np.ndarray]:
+    def run(self, signature: str, inputs: Mapping[str, np.ndarray], outputs: Sequence[str]) -> dict[str, np.ndarray]:
         """Run one signature once, in the calling thread.
 
         Args:

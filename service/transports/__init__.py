@@ -1,0 +1,1 @@
+"""What carries calls to the servicer. A transport knows the wire; the servicer knows none."""

@@ -1,0 +1,61 @@
+# Everything a user or a contributor runs. `make` alone lists it.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+MODEL ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo serve test test-fast lint types tests format proto proto-check lock perf-analyzer clean
+
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+
+# The stamp makes the environment new when the lock file changes.
+$(VENV)/.installed: requirements/dev.lock pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
+	@touch $@
+
+install: $(VENV)/.installed ## Make .venv with the server and everything for development
+
+demo: install ## Train a small model on real pictures, serve it, call every signature
+	$(BIN)/python -m clients.demo
+
+serve: install ## Serve a model: make serve MODEL=path
+	@test -n "$(MODEL)" || { echo "say which model: make serve MODEL=path" >&2; exit 2; }
+	$(BIN)/signet serve "$(MODEL)"
+
+test: lint types tests ## Check everything: lint, types, tests
+
+lint: install ## Check style
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: install ## Check types
+	$(BIN)/mypy
+
+tests: install proto-check ## Run all tests; what this machine lacks is skipped and named
+	$(BIN)/pytest
+
+test-fast: install ## Run the tests that need no server process
+	$(BIN)/pytest -m "not end_to_end and not slow"
+
+format: install ## Rewrite the code in the project's style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+proto: install ## Make the stubs from protos/*.proto
+	$(BIN)/python tools/generate_protos.py
+
+proto-check: install ## Check that the stubs are those of protos/*.proto
+	$(BIN)/python tools/generate_protos.py --check
+
+lock: install ## Resolve the dependencies anew into requirements/
+	tools/lock.sh $(BIN)/uv
+
+perf-analyzer: ## Install the stock perf_analyzer into .venv-perf, for the tests that use it (Debian, root)
+	tools/install_perf_analyzer.sh
+
+clean: ## Remove what was made here
+	rm -rf $(VENV) .venv-perf .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build

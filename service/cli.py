@@ -1,0 +1,138 @@
+"""The command line: ``signet serve`` and ``signet inspect``."""
+
+import inspect
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import uvloop
+from pydantic import ValidationError
+from pydantic.fields import FieldInfo
+from rich.console import Console
+
+import service
+from service import inspection, logs, saved_model
+from service.errors import LoadError
+from service.server import Server
+from service.settings import Settings
+
+app = typer.Typer(
+    help="Serves every signature of a TensorFlow SavedModel over the KServe v2 (Triton) gRPC protocol.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+class _Failure(typer.Exit):
+    """Ends the program with one line on standard error."""
+
+    def __init__(self, text: str) -> None:
+        typer.echo(f"signet: {text}", err=True)
+        super().__init__(1)
+
+
+def _serve(settings: Settings) -> None:
+    logs.configure(settings.log_verbose)
+    try:
+        saved_model.configure(
+            saved_model.RuntimeOptions(
+                intra_op_threads=settings.intra_op_threads, inter_op_threads=settings.inter_op_threads
+            )
+        )
+        uvloop.run(_run(settings))
+    except (LoadError, OSError) as error:
+        raise _Failure(str(error)) from None
+
+
+async def _run(settings: Settings) -> None:
+    await Server(settings).run()
+
+
+def _settings_command(run: Callable[[Settings], None]) -> Callable[..., None]:
+    """Make a command whose options are the fields of Settings; a given option wins over its environment variable."""
+
+    def command(paths: list[Path], **options: Any) -> None:
+        given = {name: value for name, value in options.items() if value not in (None, [])}
+        try:
+            settings = Settings(**given)
+        except ValidationError as error:
+            raise _Failure(_one_line(error)) from None
+        repositories = (*paths, *settings.model_repository)
+        run(settings.model_copy(update={"model_repository": repositories}))
+
+    parameters = [
+        inspect.Parameter(
+            "paths",
+            inspect.Parameter.POSITIONAL_OR_KEYWORD,
+            annotation=Annotated[
+                list[Path] | None, typer.Argument(metavar="[PATH]...", help="Models or directories of models.")
+            ],
+            default=None,
+        ),
+        *(_option(name, field) for name, field in Settings.model_fields.items()),
+    ]
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return command
+
+
+def _option(name: str, field: FieldInfo) -> inspect.Parameter:
+    """Make the command-line option of a setting; without a value, so that the environment and defaults apply."""
+    flag = f"--{name.replace('_', '-')}"
+    repeated = isinstance(field.default, tuple)
+    value_type: Any = field.annotation
+    if repeated:
+        value_type = list[str]
+    elif value_type is bool:
+        flag = f"{flag}/--no-{name.replace('_', '-')}"
+    help_text = f"{field.description} [env: SIGNET_{name.upper()}]"
+    option = typer.Option(flag, help=help_text, show_default=_default_text(field.default))
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[value_type | None, option]
+    )
+
+
+def _default_text(default: object) -> str | bool:
+    if isinstance(default, tuple):
+        return ", ".join(map(str, default)) or False
+    return False if default is None else str(default)
+
+
+def _one_line(error: ValidationError) -> str:
+    return "; ".join(
+        f"--{'-'.join(str(part) for part in fault['loc']).replace('_', '-')}: {fault['msg']}"
+        for fault in error.errors()
+    )
+
+
+app.command("serve", help="Serve the models at the given paths until SIGTERM.")(_settings_command(_serve))
+
+
+@app.command("inspect")
+def inspect_command(
+    path: Annotated[Path, typer.Argument(help="A SavedModel or a directory of models, in any layout.")],
+) -> None:
+    """Print the signatures of every model at PATH, and whether each can be batched."""
+    logs.configure(verbose=0, quiet=True)
+    try:
+        tables = inspection.tables(path)
+    except LoadError as error:
+        raise _Failure(str(error)) from None
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    for table in tables:
+        console.print(table)
+
+
+@app.callback(invoke_without_command=True)
+def options(*, version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False) -> None:
+    """Serve every signature of a TensorFlow SavedModel over the KServe v2 (Triton) gRPC protocol."""
+    if version:
+        typer.echo(f"signet {service.__version__}")
+        raise typer.Exit
+
+
+def main() -> None:
+    """Run the program."""
+    app(prog_name="signet")

@@ -1,0 +1,203 @@
+"""The path of one request, from its message to its answer.
+
+    find servable -> find signature -> check inputs -> submit -> (worker: merge -> run -> split) -> record -> answer
+
+The first four steps run in the thread that received the request, the others in the worker of the batch that the
+request became part of. No thread waits for a request: its end is a call of ``done``.
+"""
+
+import logging
+import time
+from dataclasses import dataclass
+from typing import Final
+
+from batching.errors import BatchingError, ExpiredError, QueueFullError, StoppedError, TaskCancelledError
+from batching.task import Result, Task
+from service.errors import (
+    CancelledError,
+    DeadlineExceededError,
+    InternalError,
+    InvalidArgumentError,
+    SignetError,
+    UnavailableError,
+)
+from service.input_checks import Place, check_inputs, check_outputs
+from service.model_statistics import RunDurations
+from service.model_version import ModelVersion, ServedSignature
+from service.parameters import RequestParameters
+from service.repository import Repository, Target
+from service.request import Done, InferRequest, InferResponse, Ticket
+from service.signature import TensorSpec
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """What is needed to answer a request once it was run."""
+
+    place: Place
+    loaded: ModelVersion
+    served: ServedSignature
+    outputs: tuple[TensorSpec, ...]
+    named_signature: bool
+    deadline: float | None
+    received_ns: int
+    done: Done
+
+
+class _Answered:
+    """The ticket of a request that was refused at once."""
+
+    def cancel(self) -> None:
+        """Nothing is left to give up."""
+
+
+class _Queued:
+    """The ticket of a request that a scheduler has."""
+
+    __slots__ = ("_loaded", "_task")
+
+    def __init__(self, loaded: ModelVersion, task: Task) -> None:
+        self._loaded = loaded
+        self._task = task
+
+    def cancel(self) -> None:
+        """Take the request out of its queue, if it still waits there."""
+        self._loaded.scheduler.cancel(self._task)
+
+
+_ANSWERED: Final = _Answered()
+
+logger = logging.getLogger(__name__)
+
+
+class DataPlane:
+    """Takes inference requests. ``submit`` may be called from any thread."""
+
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
+
+    def submit(self, request: InferRequest, deadline: float | None, done: Done) -> Ticket:
+        """Take one request.
+
+        Args:
+            request: what the caller sent.
+            deadline: when the caller stops to wait, on the monotonic clock in seconds; None means never.
+            done: called exactly once with the answer or the failure, in this thread or another.
+
+        Returns:
+            The ticket with which the request can be given up.
+        """
+        received_ns = time.monotonic_ns()
+        try:
+            return self._submit(request, deadline, done, received_ns)
+        except SignetError as error:
+            done(error)
+        return _ANSWERED
+
+    def _submit(self, request: InferRequest, deadline: float | None, done: Done, received_ns: int) -> Ticket:
+        target = self._repository.find(request.model_name, request.model_version)
+        loaded = target.loaded
+        parameters = request.parameters()
+        served = _find_signature(target, parameters)
+        place = Place(request.model_name, loaded.version, served.signature.name, request.id)
+        tensors = request.inputs()
+        outputs = check_outputs(place, served.signature, request.output_names())
+        inputs, rows = check_inputs(place, served, tensors)
+        taken = _Taken(request, loaded, served, outputs, parameters.signature is not None, deadline, received_ns, done)
+        inner_shapes = tuple(
+            (name, array.dtype.str, array.shape[1:] if served.max_batch_size else array.shape)
+            for name, array in inputs.items()
+        )
+        task = Task(
+            key=(loaded.name, loaded.version, served.signature.name, inner_shapes),
+            size=rows,
+            inputs=inputs,
+            outputs=tuple(spec.name for spec in outputs),
+            options=served.options,
+            deadline=_queue_deadline(deadline, parameters),
+            done=lambda _task, result: _finish(taken, rows, result),
+        )
+        try:
+            loaded.scheduler.submit(task)
+        except BatchingError as error:
+            raise _refusal(error, place) from error
+        return _Queued(loaded, task)
+
+
+def _find_signature(target: Target, parameters: RequestParameters) -> ServedSignature:
+    """Return the signature that the name or the parameter says; both may, if they agree."""
+    if target.signature is None:
+        return target.loaded.find_signature(parameters.signature)
+    if parameters.signature not in (None, target.signature):
+        raise InvalidArgumentError(
+            f"the model name asks for signature '{target.signature}' of model '{target.loaded.name}', but the "
+            f"parameter 'signature' for '{parameters.signature}'"
+        )
+    target.loaded.aliases_used.add(target.signature)
+    return target.loaded.find_alias(target.signature)
+
+
+def _queue_deadline(deadline: float | None, parameters: RequestParameters) -> float | None:
+    """Return when the request must have left the queue: at the caller's deadline or after its ``timeout``."""
+    if parameters.timeout_us <= 0:
+        return deadline
+    timed_out = time.monotonic() + parameters.timeout_us / 1e6
+    return timed_out if deadline is None else min(deadline, timed_out)
+
+
+def _finish(taken: _Taken, rows: int, result: Result) -> None:
+    """Record a request that left the batcher, and answer it, whatever happened."""
+    try:
+        answer = _record_and_answer(taken, rows, result)
+    except Exception:
+        logger.exception("unexpected error while answering %s", taken.place)
+        answer = InternalError(f"internal error; the server's log has the details ({taken.place})")
+    taken.done(answer)
+
+
+def _record_and_answer(taken: _Taken, rows: int, result: Result) -> InferResponse | SignetError:
+    total_ns = time.monotonic_ns() - taken.received_ns
+    statistics = taken.served.statistics
+    if result.error is not None:
+        statistics.record_failure(total_ns)
+        return _failure(result.error, taken)
+    statistics.record_success(
+        rows,
+        total_ns,
+        result.queue_ns,
+        RunDurations(result.compute_input_ns, result.compute_infer_ns, result.compute_output_ns),
+    )
+    outputs = result.outputs
+    return InferResponse(
+        taken.place.model,
+        str(taken.loaded.version),
+        taken.place.request_id,
+        taken.served.signature.name if taken.named_signature else None,
+        [(spec, outputs[spec.name]) for spec in taken.outputs],
+    )
+
+
+def _refusal(error: BatchingError, place: Place) -> SignetError:
+    """Say why a scheduler did not take a request."""
+    if isinstance(error, QueueFullError):
+        return UnavailableError(f"Exceeds maximum queue size: {error} ({place})")
+    if isinstance(error, StoppedError):
+        return UnavailableError(f"the server is stopping or the version is being unloaded ({place})")
+    return place.invalid(str(error))
+
+
+def _failure(error: Exception, taken: _Taken) -> SignetError:
+    """Say why a request that was taken has no answer."""
+    place = taken.place
+    if isinstance(error, ExpiredError):
+        if taken.deadline is not None and time.monotonic() >= taken.deadline:
+            return DeadlineExceededError(f"the deadline passed while the request waited ({place})")
+        return UnavailableError(f"Request timeout expired ({place})")
+    if isinstance(error, TaskCancelledError):
+        return CancelledError(f"the request was cancelled ({place})")
+    if isinstance(error, StoppedError):
+        return UnavailableError(f"the server stopped before the request was run ({place})")
+    if isinstance(error, SignetError):
+        return error
+    logger.error("unexpected error while running %s", place, exc_info=error)
+    return InternalError(f"internal error; the server's log has the details ({place})")

@@ -1,0 +1,140 @@
+"""The directory layouts that people have, recognised by looking.
+
+| layout | example | served as |
+| --- | --- | --- |
+| a SavedModel | ``export/saved_model.pb`` | model ``export``, version 1 |
+| TensorFlow Serving base path | ``clip/7/saved_model.pb`` | model ``clip``, version 7 |
+| several of those | ``models/clip/7/saved_model.pb`` | model ``clip`` and its neighbours |
+| Triton repository | ``models/clip/7/model.savedmodel/saved_model.pb`` | model ``clip`` and its neighbours |
+"""
+
+import logging
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from service.errors import LoadError
+
+CONFIG_FILE: Final = "config.pbtxt"
+DEFAULT_MODEL_DIRECTORY: Final = "model.savedmodel"
+
+_GRAPH_FILES: Final = ("saved_model.pb", "saved_model.pbtxt")
+_VERSION: Final = re.compile(r"[0-9]+")
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """Where one model lies on disk.
+
+    Attributes:
+        name: the model's name.
+        versions: the directory of each version number; a version directory or, for a bare SavedModel, the SavedModel.
+        config_path: its config.pbtxt, or None when it has none.
+        problem: why nothing of it can be served, or None.
+    """
+
+    name: str
+    versions: dict[int, Path] = field(default_factory=dict)
+    config_path: Path | None = None
+    problem: str | None = None
+
+
+def is_saved_model(directory: Path) -> bool:
+    """Whether the directory itself holds a SavedModel's graph."""
+    return any((directory / name).is_file() for name in _GRAPH_FILES)
+
+
+def saved_model_directory(version_directory: Path, model_filename: str) -> Path:
+    """Return the SavedModel inside a version directory.
+
+    Args:
+        version_directory: as listed in ``ModelSource.versions``.
+        model_filename: the name that the configuration gives it (``default_model_filename``).
+
+    Raises:
+        LoadError: there is no SavedModel in it.
+    """
+    for candidate in (version_directory / model_filename, version_directory):
+        if is_saved_model(candidate):
+            return candidate
+    raise LoadError(
+        f"{version_directory}: no SavedModel: neither {_GRAPH_FILES[0]} nor {model_filename}/{_GRAPH_FILES[0]} is there"
+    )
+
+
+def find_models(path: Path) -> list[ModelSource]:
+    """Return the models that a path holds, in ascending order of name.
+
+    Raises:
+        LoadError: the path does not exist, is no directory, cannot be read, or holds no model.
+    """
+    if not path.exists():
+        raise LoadError(f"{path}: no such directory")
+    if not path.is_dir():
+        raise LoadError(f"{path}: is a file; expected the directory of a SavedModel or of a model repository")
+    try:
+        source = find_model(path, path.absolute().name)
+        if source is not None:
+            return [source]
+        sources = _find_in_repository(path)
+    except OSError as error:
+        raise LoadError(f"{path}: cannot be read: {error.strerror}") from error
+    if not sources:
+        raise LoadError(
+            f"{path}: no model found: it holds neither {_GRAPH_FILES[0]}, nor a directory with a version number that "
+            "holds one, nor directories of models"
+        )
+    return sources
+
+
+def find_model(directory: Path, name: str) -> ModelSource | None:
+    """Return the one model that a directory is, or None when it is none.
+
+    Args:
+        directory: an existing directory.
+        name: the name to give the model.
+
+    Raises:
+        OSError: the directory cannot be read.
+    """
+    config_path = directory / CONFIG_FILE
+    config = config_path if config_path.is_file() else None
+    if is_saved_model(directory):
+        return ModelSource(name, {1: directory}, config)
+    entries = [entry for entry in sorted(directory.iterdir()) if not entry.name.startswith(".")]
+    numbered = [entry for entry in entries if _VERSION.fullmatch(entry.name) and entry.is_dir()]
+    versions: dict[int, Path] = {}
+    for entry in numbered:
+        other = versions.setdefault(int(entry.name), entry)
+        if other is not entry:
+            return ModelSource(name, {}, config, f"{other} and {entry} mean the same version")
+    if not versions:
+        return None if config is None else ModelSource(name, {}, config, f"{directory}: no version directory")
+    _warn_of_the_rest(directory, [entry for entry in entries if entry not in numbered])
+    return ModelSource(name, versions, config)
+
+
+def _warn_of_the_rest(directory: Path, rest: list[Path]) -> None:
+    """Name once what looks like a version and is none; files with other names (labels, configuration) are expected."""
+    ignored = [entry.name for entry in rest if entry.name[0].isdigit() or (entry.is_dir() and entry.name != "configs")]
+    if ignored:
+        logger.warning("%s: ignored, no versions: %s", directory, ", ".join(map(repr, ignored)))
+
+
+def _find_in_repository(path: Path) -> list[ModelSource]:
+    sources, ignored = [], []
+    for entry in sorted(path.iterdir()):
+        # Kubernetes keeps the real files of a volume in `..data` and links to them.
+        if entry.name.startswith("."):
+            continue
+        source = find_model(entry, entry.name) if entry.is_dir() else None
+        if source is None:
+            ignored.append(entry.name)
+        else:
+            sources.append(source)
+    if ignored and sources:
+        logger.warning("%s: ignored, no models: %s", path, ", ".join(map(repr, ignored)))
+    return sources

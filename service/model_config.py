@@ -1,0 +1,161 @@
+"""Reads Triton's config.pbtxt and refuses what it asks for in vain."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from google.protobuf import text_format
+
+from protos.model_config_pb2 import ModelConfig, ModelInput, ModelInstanceGroup, ModelOptimizationPolicy, ModelOutput
+from service.errors import LoadError
+
+PLATFORM: Final = "tensorflow_savedmodel"
+BACKEND: Final = "tensorflow"
+MODEL_FILENAME: Final = "model.savedmodel"
+"""The name that Triton gives the SavedModel in a version's directory."""
+
+
+@dataclass(frozen=True)
+class LoadSettings:
+    """What a configuration says about loading, before the SavedModel is read.
+
+    Attributes:
+        model_filename: the name of the SavedModel in a version's directory.
+        tag: the tag of the meta graph to load (TF_GRAPH_TAG), or None when not given.
+        intra_op_threads: threads that one op may use (TF_NUM_INTRA_THREADS), or None when not given.
+        inter_op_threads: threads that run ops beside each other (TF_NUM_INTER_THREADS), or None when not given.
+        op_libraries: shared objects that register further ops.
+    """
+
+    model_filename: str = MODEL_FILENAME
+    tag: str | None = None
+    intra_op_threads: int | None = None
+    inter_op_threads: int | None = None
+    op_libraries: tuple[str, ...] = ()
+
+
+def read_config(path: Path) -> ModelConfig:
+    """Read a config.pbtxt.
+
+    Raises:
+        LoadError: the file cannot be read, or is not the text of a ModelConfig; names the line and the column.
+    """
+    try:
+        return text_format.Parse(path.read_text(encoding="utf-8"), ModelConfig())
+    except text_format.ParseError as error:
+        raise LoadError(f"{path}:{error}") from error
+    except UnicodeDecodeError as error:
+        raise LoadError(f"{path}: is no UTF-8 text: {error}") from error
+    except OSError as error:
+        raise LoadError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def read_load_settings(config: ModelConfig, *, model: str) -> LoadSettings:
+    """Return what the configuration says about loading.
+
+    Raises:
+        LoadError: a number of threads is no number, or negative.
+    """
+    return LoadSettings(
+        model_filename=config.default_model_filename or MODEL_FILENAME,
+        tag=parameter(config, "TF_GRAPH_TAG"),
+        intra_op_threads=_thread_count(config, "TF_NUM_INTRA_THREADS", model),
+        inter_op_threads=_thread_count(config, "TF_NUM_INTER_THREADS", model),
+        op_libraries=tuple(config.model_operations.op_library_filename),
+    )
+
+
+def parameter(config: ModelConfig, name: str) -> str | None:
+    """Return the value of an entry of ``parameters``, or None when it is absent or empty."""
+    # A map of messages makes the entry that it is asked for, so ask first whether it is there.
+    return config.parameters[name].string_value or None if name in config.parameters else None
+
+
+def _thread_count(config: ModelConfig, name: str, model: str) -> int | None:
+    text = parameter(config, name)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit()):
+        raise LoadError(f"model '{model}': parameter {name} must be a number of threads, 0 or more, but is '{text}'")
+    return int(text)
+
+
+def check_supported(config: ModelConfig, *, model: str) -> None:
+    """Refuse a configuration that asks for what this server cannot do.
+
+    What is only a hint (pinned memory, priorities of optimization, eager batching) passes.
+
+    Args:
+        config: as read.
+        model: the model's name, for the text.
+
+    Raises:
+        LoadError: names the first field that cannot be fulfilled.
+    """
+    for wish in _wishes_beyond_reach(config):
+        raise LoadError(f"model '{model}': the configuration asks for {wish}, which Signet cannot do")
+
+
+def _wishes_beyond_reach(config: ModelConfig) -> Iterator[str]:
+    yield from _runtime_wishes(config)
+    yield from _scheduling_wishes(config)
+    for group in config.instance_group:
+        yield from _group_wishes(group)
+    yield from _optimization_wishes(config.optimization)
+    yield from _tensor_wishes("input", config.input)
+    yield from _tensor_wishes("output", config.output)
+    for name, signature in sorted(config.signatures.items()):
+        yield from _tensor_wishes(f"signatures['{name}'] input", signature.input)
+        yield from _tensor_wishes(f"signatures['{name}'] output", signature.output)
+
+
+def _runtime_wishes(config: ModelConfig) -> Iterator[str]:
+    if config.platform not in ("", PLATFORM):
+        yield f'platform: "{config.platform}"'
+    if config.backend not in ("", BACKEND):
+        yield f'backend: "{config.backend}"'
+    if config.runtime:
+        yield f'runtime: "{config.runtime}"'
+    if config.model_repository_agents.agents:
+        yield "model_repository_agents"
+    if config.response_cache.enable:
+        yield "response_cache"
+    if (parameter(config, "TF_USE_PER_SESSION_THREADS") or "").lower() in ("true", "on", "yes", "1"):
+        yield "parameter TF_USE_PER_SESSION_THREADS"
+
+
+def _scheduling_wishes(config: ModelConfig) -> Iterator[str]:
+    scheduling = config.WhichOneof("scheduling_choice")
+    if scheduling in ("sequence_batching", "ensemble_scheduling"):
+        yield scheduling
+    if config.model_transaction_policy.decoupled:
+        yield "model_transaction_policy { decoupled: true }"
+    for field, given in (("batch_input", config.batch_input), ("batch_output", config.batch_output)):
+        if given:
+            yield field
+
+
+def _group_wishes(group: ModelInstanceGroup) -> Iterator[str]:
+    if group.kind == ModelInstanceGroup.KIND_GPU:
+        yield "instance_group { kind: KIND_GPU }"
+    for field, _ in group.ListFields():
+        if field.name not in ("name", "kind", "count"):
+            yield f"instance_group {{ {field.name} }}"
+
+
+def _optimization_wishes(optimization: ModelOptimizationPolicy) -> Iterator[str]:
+    if optimization.graph.level > 0:
+        yield f"optimization {{ graph {{ level: {optimization.graph.level} }} }}"
+    if optimization.cuda.graphs or optimization.cuda.graph_spec:
+        yield "optimization { cuda { graphs } }"
+    accelerators = optimization.execution_accelerators
+    for accelerator in (*accelerators.gpu_execution_accelerator, *accelerators.cpu_execution_accelerator):
+        yield f"optimization {{ execution_accelerators: '{accelerator.name}' }}"
+
+
+def _tensor_wishes(kind: str, tensors: Iterable[ModelInput] | Iterable[ModelOutput]) -> Iterator[str]:
+    for tensor in tensors:
+        for field, _ in tensor.ListFields():
+            if field.name in ("reshape", "is_shape_tensor", "allow_ragged_batch", "is_non_linear_format_io"):
+                yield f"{kind} '{tensor.name}' {{ {field.name} }}"

@@ -1,0 +1,148 @@
+"""Counts and durations of what was inferred, per signature, as Triton's ModelStatistics defines them.
+
+How they add up: a request that succeeded adds 1 to ``success``, ``queue`` and every ``compute_*`` count, its rows to
+``inference_count``, and the whole run's durations to ``compute_*``, so that ``queue + compute_* <= success``. A run of
+the model adds 1 to ``execution_count`` and, once, its durations to the ``batch_stats`` of its size, also when it
+failed. Requests that validation refused are counted nowhere.
+"""
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterable
+from copy import deepcopy
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Duration:
+    """How often something happened and how long it took in all, in nanoseconds."""
+
+    count: int = 0
+    ns: int = 0
+
+    def add(self, ns: int, count: int = 1) -> None:
+        """Count further events that took ``ns`` nanoseconds together."""
+        self.count += count
+        self.ns += ns
+
+
+@dataclass(slots=True)
+class Compute:
+    """The three parts of running a model: joining the inputs, the run itself, splitting the outputs."""
+
+    input: Duration = field(default_factory=Duration)
+    infer: Duration = field(default_factory=Duration)
+    output: Duration = field(default_factory=Duration)
+
+    def add(self, other: "Compute") -> None:
+        """Add the counts and durations of another."""
+        for mine, theirs in ((self.input, other.input), (self.infer, other.infer), (self.output, other.output)):
+            mine.add(theirs.ns, theirs.count)
+
+    def add_run(self, durations: "RunDurations") -> None:
+        """Count one run."""
+        self.input.add(durations.input_ns)
+        self.infer.add(durations.infer_ns)
+        self.output.add(durations.output_ns)
+
+
+@dataclass(frozen=True, slots=True)
+class RunDurations:
+    """How long the parts of one run took, in nanoseconds."""
+
+    input_ns: int
+    infer_ns: int
+    output_ns: int
+
+
+@dataclass(slots=True)
+class Statistics:
+    """All counters of a signature, or of several added up.
+
+    Attributes:
+        inference_count: rows of the requests that succeeded; a request without a batch dimension counts as one.
+        execution_count: runs of the model, failed ones included.
+        last_inference_ms: when a run last ended, in milliseconds since the epoch; 0 means never.
+        success: requests answered, with their whole time in the server.
+        fail: requests that failed in the model, expired in the queue or were cancelled there, with that time.
+        queue: from arrival in the queue to the start of the run, of the requests answered.
+        compute: the parts of the runs, once per request answered.
+        batches: the parts of the runs, once per run, for each size of a run in rows.
+    """
+
+    inference_count: int = 0
+    execution_count: int = 0
+    last_inference_ms: int = 0
+    success: Duration = field(default_factory=Duration)
+    fail: Duration = field(default_factory=Duration)
+    queue: Duration = field(default_factory=Duration)
+    compute: Compute = field(default_factory=Compute)
+    batches: dict[int, Compute] = field(default_factory=lambda: defaultdict(Compute))
+
+    def add(self, other: "Statistics") -> None:
+        """Add the counters of another."""
+        self.inference_count += other.inference_count
+        self.execution_count += other.execution_count
+        self.last_inference_ms = max(self.last_inference_ms, other.last_inference_ms)
+        for mine, theirs in ((self.success, other.success), (self.fail, other.fail), (self.queue, other.queue)):
+            mine.add(theirs.ns, theirs.count)
+        self.compute.add(other.compute)
+        for size, compute in other.batches.items():
+            self.batches[size].add(compute)
+
+
+class SignatureStatistics:
+    """The counters of one signature of one loaded version. Every method may be called from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._statistics = Statistics()
+
+    def record_run(self, rows: int, durations: RunDurations) -> None:
+        """Count one run of the model, whether it succeeded or failed.
+
+        Args:
+            rows: the size of the run; 1 when the signature has no batch dimension.
+            durations: of its parts.
+        """
+        now_ms = time.time_ns() // 1_000_000
+        with self._lock:
+            statistics = self._statistics
+            statistics.execution_count += 1
+            statistics.last_inference_ms = now_ms
+            statistics.batches[rows].add_run(durations)
+
+    def record_success(self, rows: int, total_ns: int, queue_ns: int, durations: RunDurations) -> None:
+        """Count one request that was answered.
+
+        Args:
+            rows: of the request.
+            total_ns: its whole time in the server.
+            queue_ns: its time in the queue.
+            durations: of the run that it took part in.
+        """
+        with self._lock:
+            statistics = self._statistics
+            statistics.inference_count += rows
+            statistics.success.add(total_ns)
+            statistics.queue.add(queue_ns)
+            statistics.compute.add_run(durations)
+
+    def record_failure(self, total_ns: int) -> None:
+        """Count one request that failed after it was taken into the queue."""
+        with self._lock:
+            self._statistics.fail.add(total_ns)
+
+    def snapshot(self) -> Statistics:
+        """Return a copy in which all counters are of one moment."""
+        with self._lock:
+            return deepcopy(self._statistics)
+
+
+def total(parts: Iterable[SignatureStatistics]) -> Statistics:
+    """Return the sum over several signatures."""
+    result = Statistics()
+    for part in parts:
+        result.add(part.snapshot())
+    return result

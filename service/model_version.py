@@ -1,0 +1,143 @@
+"""One loaded version of a model: its weights, its signatures with their queues and counters, its scheduler."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from batching.options import Joining, QueueOptions
+from batching.scheduler import BatchRecord, BatchScheduler
+from service.errors import InvalidArgumentError, NotFoundError, UnavailableError
+from service.model_config import CompletedConfig
+from service.model_statistics import RunDurations, SignatureStatistics, Statistics, total
+from service.servable import Servable
+from service.signature import Effect, Signature
+
+SignatureKey = tuple[str, int, str, tuple[tuple[str, str, tuple[int, ...]], ...]]
+"""Model, version, signature, and per input its name, datatype and shape without axis 0: what may share a run."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServedSignature:
+    """A signature as it is served.
+
+    Attributes:
+        signature: its inputs, outputs and effect, as configured.
+        max_batch_size: the most rows that a run takes; 0 when its requests never share a run.
+        options: of its queues.
+        statistics: its counters.
+    """
+
+    signature: Signature
+    max_batch_size: int
+    options: QueueOptions
+    statistics: SignatureStatistics
+
+
+class ModelVersion:
+    """One loaded version. Requests go to ``scheduler``, whose workers run them on the one shared servable."""
+
+    def __init__(self, name: str, version: int, servable: Servable, config: CompletedConfig) -> None:
+        """Take a servable into service.
+
+        Args:
+            name: the model's name.
+            version: its number.
+            servable: owned from now on; ``close`` closes it.
+            config: completed from the servable's signatures.
+        """
+        self.name: Final = name
+        self.version: Final = version
+        self.config: Final = config
+        self.servable: Final = servable
+        self.signatures: Final = {
+            key: ServedSignature(
+                signature, config.max_batch_size(key), _queue_options(signature, config), SignatureStatistics()
+            )
+            for key, signature in servable.signatures.items()
+        }
+        self.aliases_used: Final[set[str]] = set()
+        self.scheduler: Final = BatchScheduler(
+            self._run, workers=config.instance_count, name=f"{name}-{version}", observe=self._record_run
+        )
+
+    def __repr__(self) -> str:
+        return f"<ModelVersion {self.name} {self.version}: {len(self.signatures)} signatures, {self.scheduler!r}>"
+
+    def find_signature(self, named: str | None) -> ServedSignature:
+        """Return the signature that a request asks for.
+
+        Args:
+            named: what the request's parameter says; None means the default.
+
+        Raises:
+            InvalidArgumentError: there is no such signature, or none was named and there is no default.
+            UnavailableError: the model has the signature but it cannot be run.
+        """
+        key = named or self.config.default_signature
+        if key is None:
+            raise InvalidArgumentError(
+                f"model '{self.name}' version {self.version} has no default signature: name one in the request "
+                f"parameter 'signature'; {self._available()}"
+            )
+        return self._find(key, InvalidArgumentError)
+
+    def find_alias(self, key: str) -> ServedSignature:
+        """Return the signature that the name ``MODEL:SIGNATURE`` means.
+
+        Raises:
+            NotFoundError: there is no such signature.
+            UnavailableError: the model has the signature but it cannot be run.
+        """
+        return self._find(key, NotFoundError)
+
+    def _find(self, key: str, missing: type[InvalidArgumentError | NotFoundError]) -> ServedSignature:
+        found = self.signatures.get(key)
+        if found is not None:
+            return found
+        reason = self.servable.unavailable.get(key)
+        if reason is not None:
+            raise UnavailableError(
+                f"signature '{key}' of model '{self.name}' version {self.version} cannot be served: {reason}"
+            )
+        raise missing(f"model '{self.name}' version {self.version} has no signature '{key}'; {self._available()}")
+
+    def _available(self) -> str:
+        return "available: " + ", ".join(map(repr, self.signatures))
+
+    def statistics(self, signature: str | None = None) -> Statistics:
+        """Return the counters of one signature, or of all of them together."""
+        chosen = self.signatures.values() if signature is None else [self.signatures[signature]]
+        return total(served.statistics for served in chosen)
+
+    def close(self, timeout_s: float) -> None:
+        """Finish what was taken, then free the weights.
+
+        Args:
+            timeout_s: after so many seconds what still waits is failed; what runs is always waited for.
+        """
+        self.scheduler.drain(timeout_s)
+        self.scheduler.stop()
+        self.servable.close()
+
+    def _run(
+        self, key: SignatureKey, inputs: Mapping[str, np.ndarray], outputs: Sequence[str]
+    ) -> Mapping[str, np.ndarray]:
+        return self.servable.run(key[2], inputs, outputs)
+
+    def _record_run(self, record: BatchRecord) -> None:
+        durations = RunDurations(record.compute_input_ns, record.compute_infer_ns, record.compute_output_ns)
+        self.signatures[record.key[2]].statistics.record_run(record.size, durations)
+
+
+def _queue_options(signature: Signature, config: CompletedConfig) -> QueueOptions:
+    max_batch_size = config.max_batch_size(signature.name)
+    if max_batch_size:
+        return QueueOptions(
+            max_batch_size=max_batch_size,
+            max_queue_delay_s=config.max_queue_delay_us(signature.name) / 1e6,
+            joining=Joining.JOIN,
+        )
+    shared = not signature.inputs and signature.effect is Effect.PURE
+    return QueueOptions(joining=Joining.SHARE if shared else Joining.ALONE)

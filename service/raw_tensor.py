@@ -1,0 +1,138 @@
+"""Tensors in the protocol's raw form: little-endian elements in C order, and length-prefixed BYTES.
+
+Decoding makes views where it can: an array of fixed-size elements shares the memory of the message it came in.
+"""
+
+import math
+import struct
+from typing import Final
+
+import numpy as np
+
+from service.datatypes import BYTES, Datatype
+from service.errors import InvalidArgumentError
+
+_LENGTH: Final = struct.Struct("<I")
+
+
+def element_count(shape: tuple[int, ...]) -> int:
+    """Return the number of elements of a shape without negative sizes; exact, however large."""
+    return math.prod(shape)
+
+
+def decode_fixed(datatype: Datatype, shape: tuple[int, ...], data: bytes) -> np.ndarray:
+    """View raw bytes as an array.
+
+    Args:
+        datatype: any but BYTES.
+        shape: no negative sizes.
+        data: exactly as many bytes as the shape needs.
+
+    Returns:
+        A read-only array of the given shape that shares memory with ``data``; BOOL is copied.
+
+    Raises:
+        InvalidArgumentError: the number of bytes is not what datatype and shape need. The text says both numbers and,
+            when elements of twice or half the size would fit, that the data may be of another width.
+    """
+    expected = element_count(shape) * datatype.itemsize
+    if len(data) != expected:
+        raise InvalidArgumentError(f"Expected {expected}, got {len(data)}{_width_hint(datatype, expected, len(data))}")
+    array = np.frombuffer(data, datatype.dtype).reshape(shape)
+    # Inside the model a boolean of another byte than 0 and 1 has no defined meaning; any byte but 0 is true.
+    return array.view(np.uint8) != 0 if datatype.name == "BOOL" else array
+
+
+def _width_hint(datatype: Datatype, expected: int, got: int) -> str:
+    if datatype.name != "BOOL" and expected and got in (2 * expected, expected // 2):
+        width = datatype.itemsize * 8 * got // expected
+        return f" (were {width}-bit elements sent for {datatype.name}?)"
+    return ""
+
+
+def decode_bytes(shape: tuple[int, ...], data: bytes) -> np.ndarray:
+    """Split length-prefixed elements; each is a little-endian 32-bit length followed by that many bytes.
+
+    Args:
+        shape: no negative sizes.
+        data: exactly as many elements as the shape has.
+
+    Returns:
+        An object array of ``bytes`` of the given shape. Elements are copied and never decoded.
+
+    Raises:
+        InvalidArgumentError: a prefix or an element is cut short, or there are too few or too many elements.
+    """
+    count = element_count(shape)
+    elements: list[bytes] = []
+    offset, end = 0, len(data)
+    while offset < end and len(elements) < count:
+        start = offset + 4
+        if start > end:
+            raise InvalidArgumentError(_cut_prefix(end - offset))
+        offset = start + _LENGTH.unpack_from(data, offset)[0]
+        if offset > end:
+            raise InvalidArgumentError(
+                f"incomplete string data: expecting string of length {offset - start} but only {end - start} bytes "
+                "available. Each element is a 4-byte little-endian length followed by its bytes"
+            )
+        elements.append(data[start:offset])
+    if offset < end:
+        raise InvalidArgumentError(_surplus(end - offset, count))
+    return from_elements(elements, shape)
+
+
+def _cut_prefix(available: int) -> str:
+    return (
+        f"incomplete string length indicator: expecting 4 bytes but only {available} bytes available. "
+        "Each element is a 4-byte little-endian length followed by its bytes"
+    )
+
+
+def _surplus(available: int, count: int) -> str:
+    if available < 4:
+        return _cut_prefix(available)
+    return f"unexpected number of string elements: expecting {count}, but {available} bytes follow the last"
+
+
+def from_elements(elements: list[bytes], shape: tuple[int, ...]) -> np.ndarray:
+    """Make an object array of ``bytes``.
+
+    Raises:
+        InvalidArgumentError: the number of elements is not what the shape needs.
+    """
+    count = element_count(shape)
+    if len(elements) != count:
+        raise InvalidArgumentError(f"expected {count} string elements, got {len(elements)}")
+    array = np.empty(count, BYTES.dtype)
+    array[:] = elements
+    return array.reshape(shape)
+
+
+def decode(datatype: Datatype, shape: tuple[int, ...], data: bytes | np.ndarray) -> np.ndarray:
+    """Turn what came for one input into an array of the given shape.
+
+    Args:
+        datatype: the input's datatype.
+        shape: no negative sizes.
+        data: raw bytes, or a flat array that a typed field held.
+
+    Raises:
+        InvalidArgumentError: the data do not fill the shape exactly.
+    """
+    if isinstance(data, np.ndarray):
+        if datatype is BYTES:
+            return from_elements(data.tolist(), shape)
+        expected = element_count(shape) * datatype.itemsize
+        if data.nbytes != expected:
+            raise InvalidArgumentError(f"Expected {expected}, got {data.nbytes}")
+        return data.reshape(shape)
+    return decode_bytes(shape, data) if datatype is BYTES else decode_fixed(datatype, shape, data)
+
+
+def encode(array: np.ndarray) -> bytes:
+    """Return an array's raw form: elements in C order, those of object arrays (``bytes``) with their lengths."""
+    if array.dtype == BYTES.dtype:
+        pack = _LENGTH.pack
+        return b"".join([part for element in array.ravel().tolist() for part in (pack(len(element)), element)])
+    return array.tobytes()

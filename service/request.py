@@ -1,0 +1,93 @@
+"""One inference request and its answer, as the data plane sees them: no message types, no transport."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from service.errors import SignetError
+from service.parameters import RequestParameters
+from service.signature import TensorSpec
+
+
+@dataclass(frozen=True, slots=True)
+class InputTensor:
+    """One input as the caller sent it, not yet checked against a signature.
+
+    Attributes:
+        name: the input's name.
+        datatype: the datatype's word as the caller wrote it.
+        shape: the shape as the caller wrote it; dimensions may be negative or far too large.
+        data: the raw bytes of the wire, or a flat array when the caller used a typed field.
+    """
+
+    name: str
+    datatype: str
+    shape: tuple[int, ...]
+    data: bytes | np.ndarray
+
+
+class InferRequest(Protocol):
+    """What the data plane reads of a request, in the order in which faults must be reported.
+
+    The parts are methods because reading them can fail, and the model is looked up before any of them is read.
+    """
+
+    @property
+    def model_name(self) -> str:
+        """The model's name as sent; it may carry a signature (``MODEL:SIGNATURE``)."""
+        ...
+
+    @property
+    def model_version(self) -> str:
+        """The version as sent; empty means the latest."""
+        ...
+
+    @property
+    def id(self) -> str:
+        """The caller's own name for the request."""
+        ...
+
+    def parameters(self) -> RequestParameters:
+        """Read the request's parameters. Raises InvalidArgumentError or UnimplementedError."""
+        ...
+
+    def inputs(self) -> list[InputTensor]:
+        """Read the inputs, each name once. Raises InvalidArgumentError or NotFoundError."""
+        ...
+
+    def output_names(self) -> list[str]:
+        """Read the names of the wanted outputs, each once; none means all. Raises InvalidArgumentError."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class InferResponse:
+    """The answer to one request.
+
+    Attributes:
+        model_name: the name that the request used.
+        model_version: the version that answered, in decimal.
+        id: the request's id.
+        signature: the signature that answered, when the request named one, else None.
+        outputs: the wanted outputs in the signature's order, each with its array.
+    """
+
+    model_name: str
+    model_version: str
+    id: str
+    signature: str | None
+    outputs: Sequence[tuple[TensorSpec, np.ndarray]]
+
+
+Done = Callable[[InferResponse | SignetError], None]
+"""Receives the answer or the failure of one request, exactly once, from any thread."""
+
+
+class Ticket(Protocol):
+    """A request that was taken and is not answered yet."""
+
+    def cancel(self) -> None:
+        """Give the request up: if it still waits, it is not run. Harmless once it is answered."""
+        ...

@@ -1,0 +1,154 @@
+"""The RPCs of the service, message in, message out; no transport is known here."""
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from google.protobuf.message import Message
+
+from protos import grpc_service_pb2 as pb
+from service import codec, statistics_codec
+from service.data_plane import DataPlane
+from service.errors import InternalError, InvalidArgumentError, SignetError
+from service.model_version import ModelVersion
+from service.repository import Repository, Target
+from service.request import InferResponse, Ticket
+from service.versions import parse_version
+
+# What is announced must work; perf_analyzer shows server-side figures only when `statistics` is there.
+_EXTENSIONS = ("model_configuration", "binary_tensor_data", "parameters", "statistics")
+
+logger = logging.getLogger(__name__)
+
+UnaryMethods = dict[str, tuple[type[Message], Callable[[Any], Message]]]
+
+
+class Servicer:
+    """Answers every RPC of the service that is offered. Methods raise the domain's errors."""
+
+    def __init__(
+        self, repository: Repository, data_plane: DataPlane, *, name: str, version: str, is_ready: Callable[[], bool]
+    ) -> None:
+        """Create the servicer.
+
+        Args:
+            repository: finds models.
+            data_plane: runs inference requests.
+            name: of the server, as ServerMetadata tells it.
+            version: of the server, likewise.
+            is_ready: whether the server as a whole is ready.
+        """
+        self._repository = repository
+        self._data_plane = data_plane
+        self._name = name
+        self._version = version
+        self._is_ready = is_ready
+
+    def unary_methods(self) -> UnaryMethods:
+        """Return the type of the request and the method of each RPC but ModelInfer."""
+        return {
+            "ServerLive": (pb.ServerLiveRequest, self.server_live),
+            "ServerReady": (pb.ServerReadyRequest, self.server_ready),
+            "ModelReady": (pb.ModelReadyRequest, self.model_ready),
+            "ServerMetadata": (pb.ServerMetadataRequest, self.server_metadata),
+            "ModelMetadata": (pb.ModelMetadataRequest, self.model_metadata),
+            "ModelConfig": (pb.ModelConfigRequest, self.model_config),
+            "ModelStatistics": (pb.ModelStatisticsRequest, self.model_statistics),
+        }
+
+    def infer(
+        self, message: pb.ModelInferRequest, deadline: float | None, done: Callable[[bytes | SignetError], None]
+    ) -> Ticket:
+        """Take one inference request.
+
+        Args:
+            message: the request.
+            deadline: when the caller stops to wait, on the monotonic clock in seconds; None means never.
+            done: called exactly once, from any thread, with the serialized ModelInferResponse or the failure.
+        """
+        return self._data_plane.submit(codec.MessageRequest(message), deadline, partial(_encode, done))
+
+    def server_live(self, _request: pb.ServerLiveRequest) -> pb.ServerLiveResponse:
+        """Say that the process works."""
+        return pb.ServerLiveResponse(live=True)
+
+    def server_ready(self, _request: pb.ServerReadyRequest) -> pb.ServerReadyResponse:
+        """Say whether every model is ready and the server is not draining."""
+        return pb.ServerReadyResponse(ready=self._is_ready())
+
+    def model_ready(self, request: pb.ModelReadyRequest) -> pb.ModelReadyResponse:
+        """Say whether a model, a version or an alias would be served now."""
+        return pb.ModelReadyResponse(ready=self._repository.is_ready(request.name, request.version))
+
+    def server_metadata(self, _request: pb.ServerMetadataRequest) -> pb.ServerMetadataResponse:
+        """Tell the server's name, version and extensions."""
+        return pb.ServerMetadataResponse(name=self._name, version=self._version, extensions=_EXTENSIONS)
+
+    def model_metadata(self, request: pb.ModelMetadataRequest) -> pb.ModelMetadataResponse:
+        """Describe the inputs and outputs of a model's default signature, or of an alias's."""
+        target = self._repository.find(request.name, request.version)
+        loaded = target.loaded
+        versions = [loaded] if request.version else self._repository.ready_versions(request.name)
+        return loaded.config.metadata(
+            request.name, _described(target), versions=[str(each.version) for each in versions]
+        )
+
+    def model_config(self, request: pb.ModelConfigRequest) -> pb.ModelConfigResponse:
+        """Tell the completed configuration of a model, or of an alias."""
+        target = self._repository.find(request.name, request.version)
+        if target.signature is None:
+            return pb.ModelConfigResponse(config=target.loaded.config.model)
+        target.loaded.find_alias(target.signature)
+        return pb.ModelConfigResponse(config=target.loaded.config.for_signature(target.signature))
+
+    def model_statistics(self, request: pb.ModelStatisticsRequest) -> pb.ModelStatisticsResponse:
+        """Tell the counters of every model and used alias, or of one."""
+        response = pb.ModelStatisticsResponse()
+        if request.name:
+            for target in self._statistics_targets(request.name, request.version):
+                response.model_stats.append(_statistics(request.name, target.loaded, target.signature))
+            return response
+        for name in self._repository.model_names():
+            for loaded in self._repository.ready_versions(name):
+                response.model_stats.append(_statistics(name, loaded, None))
+                for signature in sorted(loaded.aliases_used):
+                    response.model_stats.append(_statistics(f"{name}:{signature}", loaded, signature))
+        return response
+
+    def _statistics_targets(self, name: str, version_text: str) -> list[Target]:
+        """Return what a name and version mean here, where Triton calls an unknown one an invalid argument."""
+        version = parse_version(version_text)
+        try:
+            targets = self._repository.find_ready(name)
+        except SignetError as error:
+            raise InvalidArgumentError(f"requested model '{name}' is not available: {error}") from error
+        chosen = [target for target in targets if version in (None, target.loaded.version)]
+        if not chosen:
+            raise InvalidArgumentError(f"requested model version is not available for model '{name}'")
+        return chosen
+
+
+def _encode(done: Callable[[bytes | SignetError], None], result: InferResponse | SignetError) -> None:
+    if isinstance(result, SignetError):
+        done(result)
+        return
+    try:
+        answer: bytes | SignetError = codec.encode_response(result)
+    except SignetError as error:
+        answer = error
+    except Exception:
+        logger.exception("unexpected error while encoding the answer of model '%s'", result.model_name)
+        answer = InternalError("internal error; the server's log has the details")
+    done(answer)
+
+
+def _described(target: Target) -> str | None:
+    """Return the signature that metadata describes."""
+    if target.signature is None:
+        return target.loaded.config.default_signature
+    return target.loaded.find_alias(target.signature).signature.name
+
+
+def _statistics(name: str, loaded: ModelVersion, signature: str | None) -> pb.ModelStatistics:
+    return statistics_codec.encode(name, str(loaded.version), loaded.statistics(signature))

@@ -1,0 +1,94 @@
+"""The server's options, each written once: the command line and the SIGNET_... variables are made from these fields."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+from annotated_types import Ge, Le
+from pydantic import Field, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from service.model_config import ConfigDefaults
+
+
+class OversizeRequests(StrEnum):
+    """What happens to a request with more rows than a batch may have."""
+
+    CUT = "cut"
+    REJECT = "reject"
+
+
+class Settings(BaseSettings):
+    """Options of ``signet serve``. Names are Triton's where Triton has the option; units stand in the names."""
+
+    model_config = SettingsConfigDict(env_prefix="SIGNET_", frozen=True, extra="forbid")
+
+    model_repository: Annotated[tuple[Path, ...], NoDecode] = Field(
+        (), description="A model or a directory of models, in any layout; may be repeated, like the PATH arguments."
+    )
+    model: Annotated[tuple[str, ...], NoDecode] = Field(
+        (), description="NAME=PATH: serve the model at PATH under this name; may be repeated."
+    )
+    grpc_address: Annotated[tuple[str, ...], NoDecode] = Field(
+        ("127.0.0.1",),
+        description="Where to listen for gRPC: an IP address or unix:PATH; may be repeated.",
+    )
+    grpc_port: Annotated[int, Ge(0), Le(65535)] = Field(8001, description="Port for gRPC; 0 takes a free one.")
+    server_id: str = Field("triton", description="The server's name in ServerMetadata; stock programs check it.")
+    default_signature: str | None = Field(
+        None, description="Signature of requests that name none, where a model's configuration does not say."
+    )
+    default_max_batch_size: Annotated[int, Ge(0)] = Field(
+        64, description="Most rows in a run of a signature whose configuration does not say; 0 turns batching off."
+    )
+    max_queue_delay_us: Annotated[int, Ge(0)] = Field(
+        0, description="How long a batch that is not full waits for company, in microseconds, where not configured."
+    )
+    oversize_requests: OversizeRequests = Field(
+        OversizeRequests.CUT, description="Cut a request with more rows than max_batch_size into parts, or reject it."
+    )
+    disable_auto_complete_config: bool = Field(
+        default=False, description="Take configurations as they are; a model without max_batch_size is not batched."
+    )
+    exit_on_error: bool = Field(default=True, description="Exit when a model cannot be loaded at the start.")
+    instance_count: Annotated[int, Ge(1)] = Field(
+        1, description="Workers that run batches of one model at a time, where not configured."
+    )
+    intra_op_threads: Annotated[int, Ge(0)] = Field(
+        0, description="Threads within one operation; 0 takes the CPU limit of the container or the machine."
+    )
+    inter_op_threads: Annotated[int, Ge(0)] = Field(0, description="Threads over operations; 0 likewise.")
+    drain_delay: Annotated[float, Ge(0)] = Field(
+        0.0, description="Seconds from SIGTERM, when the server stops to be ready, until it refuses new calls."
+    )
+    drain_timeout: Annotated[float, Ge(0)] = Field(
+        30.0, description="Seconds that calls which were taken may need until the server ends nevertheless."
+    )
+    log_verbose: Annotated[int, Ge(0)] = Field(0, description="0 logs what an operator needs, 1 and more details.")
+
+    @field_validator("model_repository", "model", "grpc_address", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        """In an environment variable, repeated values are separated by commas."""
+        return tuple(part for part in value.split(",") if part) if isinstance(value, str) else value
+
+    def grpc_targets(self) -> list[str]:
+        """Return the addresses to bind, as gRPC writes them."""
+        return [
+            address
+            if address.startswith("unix:")
+            else f"[{address}]:{self.grpc_port}"
+            if ":" in address
+            else f"{address}:{self.grpc_port}"
+            for address in self.grpc_address
+        ]
+
+    def config_defaults(self) -> ConfigDefaults:
+        """Return what holds where a model's configuration says nothing."""
+        return ConfigDefaults(
+            default_max_batch_size=self.default_max_batch_size,
+            max_queue_delay_us=self.max_queue_delay_us,
+            default_signature=self.default_signature,
+            auto_complete=not self.disable_auto_complete_config,
+            instance_count=self.instance_count,
+        )

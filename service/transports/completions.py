@@ -1,0 +1,40 @@
+"""Brings answers from worker threads to the event loop, a whole batch with one wake-up."""
+
+import asyncio
+from collections import deque
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Completions(Generic[T]):
+    """A queue of results for futures of one event loop.
+
+    ``put`` may be called from any thread. Waking the loop costs a system call, so it is done once for all results
+    that arrive before the loop gets to them.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._ready: deque[tuple[asyncio.Future[T], T]] = deque()
+        self._wakeup_is_due = False
+
+    def future(self) -> "asyncio.Future[T]":
+        """Return a new future of the loop."""
+        return self._loop.create_future()
+
+    def put(self, future: "asyncio.Future[T]", result: T) -> None:
+        """Set a future's result soon; one that was cancelled meanwhile is left alone."""
+        self._ready.append((future, result))
+        # Two threads may both see False and wake the loop twice, which is harmless. None is lost: `_flush` clears the
+        # mark before it looks at the queue.
+        if not self._wakeup_is_due:
+            self._wakeup_is_due = True
+            self._loop.call_soon_threadsafe(self._flush)
+
+    def _flush(self) -> None:
+        self._wakeup_is_due = False
+        while self._ready:
+            future, result = self._ready.popleft()
+            if not future.done():
+                future.set_result(result)

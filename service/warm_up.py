@@ -1,0 +1,54 @@
+"""Runs every signature before the first request does, so that no caller pays for what TensorFlow sets up lazily."""
+
+import logging
+import time
+
+import numpy as np
+
+from service.datatypes import BYTES
+from service.errors import SignetError
+from service.model_version import ModelVersion, ServedSignature
+from service.signature import OPEN, Effect, TensorSpec
+
+logger = logging.getLogger(__name__)
+
+
+def warm_up(loaded: ModelVersion) -> None:
+    """Run each signature that writes nothing with zeros (strings: empty), at one row and at the largest batch.
+
+    A signature that zeros do not suit, such as one that decodes pictures, is left as it is with a warning.
+    """
+    for served in loaded.signatures.values():
+        if served.signature.effect is Effect.WRITING:
+            continue
+        started = time.monotonic()
+        try:
+            for rows in sorted({1, served.max_batch_size or 1}):
+                _run(loaded, served, rows)
+        except SignetError as error:
+            logger.warning(
+                "model '%s' version %d: no warm-up of signature '%s', zeros do not suit it: %s",
+                loaded.name,
+                loaded.version,
+                served.signature.name,
+                error,
+            )
+        else:
+            logger.debug("warmed up signature '%s' in %.3f s", served.signature.name, time.monotonic() - started)
+
+
+def _run(loaded: ModelVersion, served: ServedSignature, rows: int) -> None:
+    signature = served.signature
+    inputs = {spec.name: _zeros(spec, rows) for spec in signature.inputs if not spec.optional}
+    outputs = [spec.name for spec in signature.outputs]
+    loaded.servable.run(signature.name, inputs, outputs)
+
+
+def _zeros(spec: TensorSpec, rows: int) -> np.ndarray:
+    """Return zeros of a shape that fits: ``rows`` along an open first axis, 1 along every other open axis."""
+    shape = [1 if size == OPEN else size for size in spec.shape or ()]
+    if spec.has_open_first_dimension:
+        shape[0] = rows
+    if spec.datatype is BYTES:
+        return np.full(shape, b"", BYTES.dtype)
+    return np.zeros(shape, spec.datatype.dtype)
