@@ -1,23 +1,23 @@
 """Brings together the inputs and outputs that a configuration lists and those that a signature has.
 
-A list in the configuration says what callers see: its order is theirs, and outputs or optional inputs that it leaves out
-are not offered. It may narrow the signature (a size for an open dimension, a shape for an unknown one), never contradict
-it.
+A list in the configuration says what callers see: its order is theirs, and outputs or optional inputs that it leaves
+out are not offered. It may narrow the signature (a size for an open dimension, a shape for an unknown one), never
+contradict it.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Generic, TypeVar
 
 from protos.model_config_pb2 import DataType, ModelInput, ModelOutput
 from service.errors import LoadError
 from service.signature import OPEN, Effect, Signature, TensorSpec
 
-Entry = ModelInput | ModelOutput
+Entry = TypeVar("Entry", ModelInput, ModelOutput)
 
 
 @dataclass(frozen=True)
-class Pair:
+class Pair(Generic[Entry]):
     """A tensor of the signature and its entry in the configuration, which is empty where nothing is configured."""
 
     spec: TensorSpec
@@ -37,28 +37,36 @@ class PairedSignature:
 
     place: str
     signature: Signature
-    inputs: tuple[Pair, ...]
-    outputs: tuple[Pair, ...]
+    inputs: tuple[Pair[ModelInput], ...]
+    outputs: tuple[Pair[ModelOutput], ...]
 
     @property
     def dims_are_complete(self) -> bool:
-        """Whether some configured dims have as many axes as the signature's tensor, so that none is left for a batch."""
-        return any(
-            pair.spec.shape is not None and pair.entry.dims and len(pair.entry.dims) == len(pair.spec.shape)
-            for pair in (*self.inputs, *self.outputs)
-        )
+        """Whether some configured dims have as many axes as the signature's tensor: none is left for a batch."""
+        dims = [(pair.spec, pair.entry.dims) for pair in self.inputs]
+        dims += [(pair.spec, pair.entry.dims) for pair in self.outputs]
+        return any(spec.shape is not None and given and len(given) == len(spec.shape) for spec, given in dims)
+
+    @property
+    def may_be_batched(self) -> bool:
+        """Whether requests may share a run once dims leave out the batch dimension."""
+        return self._supposed_batched.batchable
 
     @property
     def why_no_batch_dimension(self) -> str | None:
-        """Why the tensors have no batch dimension in common, or None when they have."""
-        shaped = replace(
+        """Why the tensors have no batch dimension in common, or None when they have.
+
+        A signature with one may still be unfit for sharing runs, because it writes or mixes rows.
+        """
+        return replace(self._supposed_batched, effect=Effect.PURE, mixes_rows=None).why_not_batchable
+
+    @property
+    def _supposed_batched(self) -> Signature:
+        return replace(
             self.signature,
-            inputs=tuple(map(_suppose_batched, self.inputs)),
-            outputs=tuple(map(_suppose_batched, self.outputs)),
-            effect=Effect.PURE,
-            mixes_rows=None,
+            inputs=tuple(_suppose_batched(pair.spec, pair.entry.dims) for pair in self.inputs),
+            outputs=tuple(_suppose_batched(pair.spec, pair.entry.dims) for pair in self.outputs),
         )
-        return shaped.why_not_batchable
 
     def narrow(self, *, batched: bool) -> Signature:
         """Return the signature as callers see it.
@@ -71,8 +79,12 @@ class PairedSignature:
         """
         return replace(
             self.signature,
-            inputs=tuple(_narrow(pair, f"{self.place}: input", batched=batched) for pair in self.inputs),
-            outputs=tuple(_narrow(pair, f"{self.place}: output", batched=batched) for pair in self.outputs),
+            inputs=tuple(
+                _narrow(pair.spec, pair.entry.dims, f"{self.place}: input", batched=batched) for pair in self.inputs
+            ),
+            outputs=tuple(
+                _narrow(pair.spec, pair.entry.dims, f"{self.place}: output", batched=batched) for pair in self.outputs
+            ),
         )
 
 
@@ -104,7 +116,7 @@ def pair_signature(
     return paired
 
 
-def _pair(specs: tuple[TensorSpec, ...], entries: Sequence[Entry], empty: Entry, place: str) -> tuple[Pair, ...]:
+def _pair(specs: tuple[TensorSpec, ...], entries: Sequence[Entry], empty: Entry, place: str) -> tuple[Pair[Entry], ...]:
     if not entries:
         return tuple(Pair(spec, empty) for spec in specs)
     by_name = {spec.name: spec for spec in specs}
@@ -113,15 +125,15 @@ def _pair(specs: tuple[TensorSpec, ...], entries: Sequence[Entry], empty: Entry,
         spec = by_name.pop(entry.name, None)
         if spec is None:
             raise LoadError(
-                f"{place} '{entry.name}' of the configuration is not in the SavedModel, or is listed twice; the SavedModel "
-                f"has {_listed(specs)}"
+                f"{place} '{entry.name}' of the configuration is not in the SavedModel, or is listed twice; "
+                f"the SavedModel has {_listed(specs)}"
             )
         _check_entry(spec, entry, f"{place} '{entry.name}'")
         pairs.append(Pair(spec, entry))
     return tuple(pairs)
 
 
-def _check_entry(spec: TensorSpec, entry: Entry, place: str) -> None:
+def _check_entry(spec: TensorSpec, entry: ModelInput | ModelOutput, place: str) -> None:
     configured = DataType.Name(entry.data_type)
     if entry.data_type != DataType.TYPE_INVALID and configured != spec.datatype.config_name:
         raise LoadError(f"{place}: the configuration says {configured}, the SavedModel {spec.datatype.config_name}")
@@ -136,45 +148,36 @@ def _listed(specs: Iterable[TensorSpec]) -> str:
     return ", ".join(map(str, specs)) or "none"
 
 
-def _suppose_batched(pair: Pair) -> TensorSpec:
+def _suppose_batched(spec: TensorSpec, dims: Sequence[int]) -> TensorSpec:
     """Return the spec with a shape also where only the configuration knows one."""
-    if pair.spec.shape is None and pair.entry.dims:
-        return replace(pair.spec, shape=(OPEN, *pair.entry.dims))
-    return pair.spec
+    return replace(spec, shape=(OPEN, *dims)) if spec.shape is None and dims else spec
 
 
-def _narrow(pair: Pair, place: str, *, batched: bool) -> TensorSpec:
-    spec, dims = pair.spec, tuple(pair.entry.dims)
+def _narrow(spec: TensorSpec, dims: Sequence[int], place: str, *, batched: bool) -> TensorSpec:
     if not dims:
         return spec
-    shape = (OPEN, *dims) if batched else dims
+    shape = (OPEN, *dims) if batched else tuple(dims)
     if not spec.accepts(shape):
+        why = "its dims behind the batch dimension, which they leave out" if batched else "its dims, without batching"
         raise LoadError(
-            f"{place} '{spec.name}': the configuration says {_shape(shape)}{_BATCHED if batched else _NOT_BATCHED}, "
-            f"the SavedModel {_shape(spec.shape or ())}"
+            f"{place} '{spec.name}': the configuration says shape {list(shape)} ({why}), the SavedModel "
+            f"{list(spec.shape or ())}"
         )
     return replace(spec, shape=shape)
 
 
-_BATCHED: Final = " (its dims behind the batch dimension, which they leave out when max_batch_size is above 0)"
-_NOT_BATCHED: Final = " (its dims alone, since max_batch_size is 0)"
-
-
-def _shape(shape: tuple[int, ...]) -> str:
-    return f"[{','.join(map(str, shape))}]"
-
-
-def complete_entry(entry: Entry, spec: TensorSpec, *, batched: bool) -> None:
-    """Fill an entry with what the signature says, and leave the rest of it (labels, format) as it is.
+def complete_entry(entry: Entry, spec: TensorSpec, *, batched: bool) -> Entry:
+    """Return an entry filled with what the signature says; the rest of it (labels, format) stays as it is.
 
     Args:
-        entry: changed in place.
+        entry: as configured.
         spec: as callers see it. An unknown shape is written as one open dimension, the nearest that dims can say.
         batched: whether dims leave out the batch dimension.
     """
-    entry.name = spec.name
-    entry.data_type = DataType.Value(spec.datatype.config_name)
     shape = (OPEN,) if spec.shape is None else spec.shape
-    entry.dims[:] = shape[1:] if batched else shape
-    if isinstance(entry, ModelInput):
-        entry.optional = spec.optional
+    dims = shape[1:] if batched else shape
+    completed = type(entry)(name=spec.name, data_type=spec.datatype.config_name, dims=() if entry.dims else dims)
+    completed.MergeFrom(entry)
+    if isinstance(completed, ModelInput):
+        completed.optional = spec.optional
+    return completed

@@ -16,23 +16,21 @@ MODEL_FILENAME: Final = "model.savedmodel"
 """The name that Triton gives the SavedModel in a version's directory."""
 
 
+SERVE: Final = "serve"
+"""The tag of the graph that exports mean for serving."""
+
+
 @dataclass(frozen=True)
-class LoadSettings:
-    """What a configuration says about loading, before the SavedModel is read.
+class ThreadCounts:
+    """TensorFlow's threads, which the whole process shares; None where the configuration says nothing.
 
     Attributes:
-        model_filename: the name of the SavedModel in a version's directory.
-        tag: the tag of the meta graph to load (TF_GRAPH_TAG), or None when not given.
-        intra_op_threads: threads that one op may use (TF_NUM_INTRA_THREADS), or None when not given.
-        inter_op_threads: threads that run ops beside each other (TF_NUM_INTER_THREADS), or None when not given.
-        op_libraries: shared objects that register further ops.
+        intra_op: threads that one op may use.
+        inter_op: threads that run ops beside each other.
     """
 
-    model_filename: str = MODEL_FILENAME
-    tag: str | None = None
-    intra_op_threads: int | None = None
-    inter_op_threads: int | None = None
-    op_libraries: tuple[str, ...] = ()
+    intra_op: int | None
+    inter_op: int | None
 
 
 def read_config(path: Path) -> ModelConfig:
@@ -51,18 +49,20 @@ def read_config(path: Path) -> ModelConfig:
         raise LoadError(f"{path}: cannot be read: {error.strerror}") from error
 
 
-def read_load_settings(config: ModelConfig, *, model: str) -> LoadSettings:
-    """Return what the configuration says about loading.
+def graph_tags(config: ModelConfig) -> frozenset[str]:
+    """Return the tags of the graph to load: TF_GRAPH_TAG, else ``serve``."""
+    return frozenset({parameter(config, "TF_GRAPH_TAG") or SERVE})
+
+
+def thread_counts(config: ModelConfig, *, model: str) -> ThreadCounts:
+    """Return TF_NUM_INTRA_THREADS and TF_NUM_INTER_THREADS.
 
     Raises:
-        LoadError: a number of threads is no number, or negative.
+        LoadError: one of them is no number, or negative.
     """
-    return LoadSettings(
-        model_filename=config.default_model_filename or MODEL_FILENAME,
-        tag=parameter(config, "TF_GRAPH_TAG"),
-        intra_op_threads=_thread_count(config, "TF_NUM_INTRA_THREADS", model),
-        inter_op_threads=_thread_count(config, "TF_NUM_INTER_THREADS", model),
-        op_libraries=tuple(config.model_operations.op_library_filename),
+    return ThreadCounts(
+        intra_op=_thread_count(config, "TF_NUM_INTRA_THREADS", model),
+        inter_op=_thread_count(config, "TF_NUM_INTER_THREADS", model),
     )
 
 

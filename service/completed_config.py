@@ -1,0 +1,148 @@
+"""The completed configuration of a loaded model, and what the protocol tells of it."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from protos.grpc_service_pb2 import ModelMetadataResponse
+from protos.model_config_pb2 import DataType, ModelConfig, ModelInput, ModelOutput, SignatureConfig
+from service.signature import OPEN, Signature, TensorSpec
+
+SIGNATURES: Final = "signatures"
+"""The key under which ``parameters`` and ``properties`` list the signatures as JSON."""
+
+
+@dataclass(frozen=True)
+class Batching:
+    """How the requests of a signature are batched.
+
+    Attributes:
+        max_batch_size: most rows of a request, and of a run; 0 when tensors have no batch dimension.
+        max_queue_delay_us: how long a request may wait for company.
+        joins: whether requests may share a run.
+    """
+
+    max_batch_size: int
+    max_queue_delay_us: int
+    joins: bool
+
+
+@dataclass(frozen=True)
+class CompletedSignature:
+    """One signature as callers see it, and the configuration that describes it."""
+
+    signature: Signature
+    config: SignatureConfig
+
+
+class CompletedConfig:
+    """The configuration of a loaded model: every question has an answer, and the answers agree. Immutable."""
+
+    def __init__(
+        self, base: ModelConfig, default_signature: str | None, completed: Mapping[str, CompletedSignature]
+    ) -> None:
+        """Hold what ``config_completion.complete`` has put together.
+
+        Args:
+            base: what holds for every signature; describes none of them.
+            default_signature: the signature that the plain model name stands for, or None.
+            completed: every signature that is served, by name.
+        """
+        self.default_signature: Final = default_signature
+        self.signatures: Final = {name: each.signature for name, each in completed.items()}
+        self.instance_count: Final = sum(group.count for group in base.instance_group)
+        self._base = base
+        self._configs = {name: each.config for name, each in completed.items()}
+        self._summary = json.dumps({name: _summary(config) for name, config in self._configs.items()})
+        self.model: Final = self._describe_model()
+
+    def _describe_model(self) -> ModelConfig:
+        model = _with_signature(self._base, self._configs.get(self.default_signature or ""))
+        for name, config in self._configs.items():
+            model.signatures[name].CopyFrom(config)
+        # With one signature the answer is what Triton's would be, and says all there is to say.
+        if set(self._configs) != {self.default_signature}:
+            model.parameters[SIGNATURES].string_value = self._summary
+        return model
+
+    def for_signature(self, name: str) -> ModelConfig:
+        """Return what ModelConfig answers to ``MODEL:SIGNATURE``.
+
+        Raises:
+            KeyError: there is no such signature.
+        """
+        config = _with_signature(self._base, self._configs[name])
+        config.name = f"{self._base.name}:{name}"
+        return config
+
+    def metadata(self, name: str, signature: str | None, *, versions: Sequence[str]) -> ModelMetadataResponse:
+        """Return what ModelMetadata answers.
+
+        Args:
+            name: as in the request.
+            signature: the signature to describe, or None to describe none.
+            versions: the versions to list.
+        """
+        described = self.signatures.get(signature or "")
+        return ModelMetadataResponse(
+            name=name,
+            versions=versions,
+            platform=self._base.platform,
+            inputs=map(_tensor_metadata, described.inputs if described else ()),
+            outputs=map(_tensor_metadata, described.outputs if described else ()),
+            properties={SIGNATURES: self._summary},
+        )
+
+    def batching(self, name: str) -> Batching:
+        """Return how the requests of a signature are batched.
+
+        Raises:
+            KeyError: there is no such signature.
+        """
+        return _batching_of(self._configs[name], self.signatures[name])
+
+    def max_batch_size(self, name: str) -> int:
+        """Return the most rows of a request, or 0 when the signature's tensors have no batch dimension."""
+        return self._configs[name].max_batch_size
+
+    def max_queue_delay_us(self, name: str) -> int:
+        """Return how long a request of this signature may wait for company."""
+        return self.batching(name).max_queue_delay_us
+
+
+def _batching_of(config: SignatureConfig, signature: Signature) -> Batching:
+    joins = config.max_batch_size > 1 and config.HasField("dynamic_batching") and signature.batchable
+    delay_us = config.dynamic_batching.max_queue_delay_microseconds if joins else 0
+    return Batching(config.max_batch_size, delay_us, joins)
+
+
+def _with_signature(base: ModelConfig, signature: SignatureConfig | None) -> ModelConfig:
+    """Return a copy of the model's configuration that describes one signature, or none."""
+    config = ModelConfig()
+    config.CopyFrom(base)
+    if signature is not None:
+        config.max_batch_size = signature.max_batch_size
+        config.input.extend(signature.input)
+        config.output.extend(signature.output)
+        if signature.HasField("dynamic_batching"):
+            config.dynamic_batching.CopyFrom(signature.dynamic_batching)
+    return config
+
+
+def _summary(config: SignatureConfig) -> dict[str, Any]:
+    """Return what there is to know for a caller, in JSON's types; numbers stay numbers."""
+    return {
+        "max_batch_size": config.max_batch_size,
+        "input": [_tensor_summary(tensor) for tensor in config.input],
+        "output": [_tensor_summary(tensor) for tensor in config.output],
+    }
+
+
+def _tensor_summary(tensor: ModelInput | ModelOutput) -> dict[str, Any]:
+    return {"name": tensor.name, "data_type": DataType.Name(tensor.data_type), "dims": list(tensor.dims)}
+
+
+def _tensor_metadata(spec: TensorSpec) -> ModelMetadataResponse.TensorMetadata:
+    shape = (OPEN,) if spec.shape is None else spec.shape
+    return ModelMetadataResponse.TensorMetadata(name=spec.name, datatype=spec.datatype.name, shape=shape)
