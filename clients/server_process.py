@@ -85,7 +85,13 @@ class ServerProcess:
             raise self.failure(f"The server did not stop within {timeout_s:g} s of SIGTERM") from None
 
     def resident_mib(self) -> float:
-        """Return how much memory the server holds now, in MiB."""
+        """Return how much memory the server holds now, in MiB.
+
+        Raises:
+            ServerProcessError: it has ended.
+        """
+        if self._process.poll() is not None:
+            raise self.failure("The server ended before it was asked to")
         status = Path(f"/proc/{self._process.pid}/status").read_text()
         return int(status.split("VmRSS:")[1].split()[0]) / 1024
 

@@ -30,8 +30,7 @@ _MAX_ROWS: Final = 5
 _THREADS: Final = 8
 _TRAFFIC_TIMEOUT_S: Final = 60.0
 _START_TIMEOUT_S: Final = 60.0
-_STOP_TIMEOUT_S: Final = 30.0
-_FAULTS_SHOWN: Final = 5
+_STOP_TIMEOUT_S: Final = 60.0
 _WIDTH_OF_LOGS: Final = 140
 
 
@@ -69,7 +68,7 @@ def run(directory: Path) -> bool:
             lines = _ask(server, requests, held_out.labels)
         except InferenceServerException as error:
             raise server.failure(f"A request about the model failed: {error}") from error
-        with _step("Stop the server with SIGTERM"):
+        with _step("Stop the server (SIGTERM)"):
             exit_code = server.stop(_STOP_TIMEOUT_S)
     Console(width=None if sys.stdout.isatty() else _WIDTH_OF_LOGS).print(to_table(lines))
     return _conclude(lines, exit_code)
@@ -82,8 +81,9 @@ def _ask(server: ServerProcess, requests: list[Request], labels: np.ndarray) -> 
         outcomes = send_all(server.address, _MODEL, requests, _THREADS, _TRAFFIC_TIMEOUT_S)
     print(f"   Memory of the server: {before:.0f} MiB before, {server.resident_mib():.0f} MiB after")
     faulty = [outcome for outcome in outcomes if outcome.fault]
-    for outcome in faulty[:_FAULTS_SHOWN]:
-        print(f"   Wrong: {outcome.request.call.signature}, rows {outcome.request.rows}: {outcome.fault}")
+    first_of_each = {outcome.request.call.signature: outcome for outcome in reversed(faulty)}
+    for outcome in first_of_each.values():
+        print(f"   Wrong: {outcome.request}: {outcome.fault}")
     quality = {} if faulty else measure(collect(outcomes), labels)
     with InferenceServerClient(server.address) as client:
         return _to_lines(client, outcomes, quality)

@@ -9,8 +9,8 @@ import numpy as np
 Tensors = Mapping[str, np.ndarray]
 """Arrays by the name of an input or output."""
 
-RELATIVE_TOLERANCE: Final = 1e-4
-ABSOLUTE_TOLERANCE: Final = 1e-5
+_RELATIVE_TOLERANCE: Final = 1e-4
+_ABSOLUTE_TOLERANCE: Final = 1e-5
 """How far a float may be off: rows that are run together may differ in their last bits from rows run alone."""
 
 
@@ -53,6 +53,13 @@ class Request:
             return self.call.expected
         return {name: array[self.rows] for name, array in self.call.expected.items()}
 
+    def __str__(self) -> str:
+        return (
+            f"{self.call.signature}[{self.rows.start or 0}:{self.rows.stop}]"
+            if self.call.inputs
+            else self.call.signature
+        )
+
 
 def plan(calls: list[Call], passes: int, max_rows: int, random: np.random.Generator) -> list[Request]:
     """Return requests of 1 to ``max_rows`` rows that ask about every row ``passes`` times, signatures mixed.
@@ -77,8 +84,10 @@ def find_fault(answer: Tensors, expected: Tensors) -> str | None:
         came = answer[name]
         if (came.dtype, came.shape) != (right.dtype, right.shape):
             return f"{name} is {came.dtype}{list(came.shape)} instead of {right.dtype}{list(right.shape)}"
-        if not _is_equal(came, right):
-            return f"{name} is {came.tolist()} instead of {right.tolist()}"
+        wrong = np.argwhere(_is_wrong(came, right))
+        if len(wrong):
+            first = tuple(wrong[0])
+            return f"{name}{wrong[0].tolist()} is {came[first]} instead of {right[first]}"
     return None
 
 
@@ -92,7 +101,10 @@ def _split(call: Call, max_rows: int, random: np.random.Generator) -> list[Reque
     return requests
 
 
-def _is_equal(came: np.ndarray, right: np.ndarray) -> bool:
+def _is_wrong(came: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Return for each element whether it is wrong, BOOL of the arrays' shape."""
     if right.dtype.kind == "f":
-        return np.allclose(came, right, rtol=RELATIVE_TOLERANCE, atol=ABSOLUTE_TOLERANCE)
-    return np.array_equal(came, right)
+        wrong = ~np.isclose(came, right, rtol=_RELATIVE_TOLERANCE, atol=_ABSOLUTE_TOLERANCE)
+    else:
+        wrong = came != right
+    return np.asarray(wrong, np.bool_)

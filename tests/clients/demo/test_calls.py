@@ -50,6 +50,7 @@ def test_request_pairs_the_rows_it_sends_with_the_rows_it_expects(calls):
     request = Request(calls[0], slice(3, 5))
     assert request.inputs["x"].tolist() == [3, 4]
     assert request.expected["y"].tolist() == [6, 8]
+    assert str(request) == "double[3:5]"
 
 
 RIGHT = {"class": np.array([1, 2]), "score": np.array([0.5, 0.9], np.float32)}
@@ -62,11 +63,11 @@ def test_an_answer_with_other_last_bits_is_right():
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
-        ({"score": np.array([0.501, 0.9], np.float32)}, "score is"),
-        ({"class": np.array([1, 3])}, r"class is \[1, 3\] instead of \[1, 2\]"),
+        ({"score": np.array([0.25, 0.9], np.float32)}, r"score\[0\] is 0.25 instead of 0.5"),
+        ({"class": np.array([1, 3])}, r"class\[1\] is 3 instead of 2"),
         ({"class": np.array([1, 2], np.int32)}, r"class is int32\[2\] instead of int64\[2\]"),
         ({"class": np.array([1])}, r"class is int64\[1\] instead of int64\[2\]"),
-        ({"extra": np.array([1])}, "outputs .* instead of"),
+        ({"extra": np.array([1])}, r"outputs .* instead of"),
     ],
 )
 def test_a_wrong_answer_is_found_and_named(change, fault):
@@ -76,4 +77,16 @@ def test_a_wrong_answer_is_found_and_named(change, fault):
 def test_bytes_are_compared_exactly():
     right = {"names": np.array([b"zero", b"one"], np.object_)}
     assert find_fault({"names": np.array([b"zero", b"one"], np.object_)}, right) is None
-    assert "one" in find_fault({"names": np.array([b"zero", b"One"], np.object_)}, right)
+    assert (
+        find_fault({"names": np.array([b"zero", b"One"], np.object_)}, right) == "names[1] is b'One' instead of b'one'"
+    )
+
+
+def test_scalars_are_compared_too():
+    right = {"threshold": np.asarray(0.5, np.float32)}
+    assert find_fault({"threshold": np.asarray(0.5, np.float32)}, right) is None
+    assert find_fault({"threshold": np.asarray(0.75, np.float32)}, right) == "threshold[] is 0.75 instead of 0.5"
+
+
+def test_no_rows_are_right_when_none_were_asked_for():
+    assert find_fault({"class": np.zeros(0, np.int64)}, {"class": np.zeros(0, np.int64)}) is None
