@@ -52,8 +52,8 @@ class ServerProcess:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._process.kill()
-        self._process.wait()
         self._reader.join()
+        self._process.communicate()  # closes the pipe, which is read to its end, and waits
 
     def __repr__(self) -> str:
         return f"ServerProcess(pid={self._process.pid}, exit_code={self._process.poll()})"

@@ -56,9 +56,9 @@ def run(directory: Path) -> bool:
     with _step("Import TensorFlow"):
         # Only now, since it takes seconds: the user should see first what is going on.
         from clients.demo import preparation  # noqa: PLC0415
-    with _step(f"Train on 1,437 pictures of handwritten digits, export to {directory}"):
+    with _step(f"Train on handwritten digits, export to {directory}"):
         held_out = preparation.train_and_export(directory)
-    with _step("Run the export in plain TensorFlow on the other 360 pictures, to know the right answers"):
+    with _step(f"Run the export in plain TensorFlow on {len(held_out.labels)} other pictures, for the right answers"):
         calls = preparation.answer_in_process(directory, held_out)
     requests = plan(calls, _PASSES, _MAX_ROWS, np.random.default_rng(0))
     with ServerProcess(directory) as server:
