@@ -1,0 +1,125 @@
+"""All that waits for the workers of one scheduler, and what they should do next. Plain state: no threads, no clock."""
+
+import math
+from collections.abc import Iterator
+
+from batching.batch import Batch
+from batching.cut import Part
+from batching.errors import BatchingError, DeadlineError
+from batching.lane import Lane
+from batching.mutable_heap import MutableHeap
+from batching.options import QueueOptions
+from batching.task import Task
+
+
+class Backlog:
+    """The lanes of all signatures, and the tasks in the order in which they expire.
+
+    Fairness: among lanes with a ready batch the one goes next that has waited longest for a worker since its task
+    arrived and since it was last served. So a signature that is flooded gives way after each batch, and a rare one
+    waits for at most the batches that run and one batch of each other lane.
+
+    Invariants:
+        - A task waits here from ``add`` until ``remove``, ``expire`` or ``take`` has handed it out, and is handed out
+          once.
+        - ``take`` never hands out a task whose deadline is not after ``now``.
+
+    Times are seconds of one monotonic clock that the caller reads. Not thread-safe.
+    """
+
+    __slots__ = ("_expiring", "_lanes")
+
+    def __init__(self) -> None:
+        self._lanes: dict[QueueOptions, Lane] = {}
+        self._expiring: MutableHeap[float, Task] = MutableHeap()
+
+    @property
+    def num_tasks(self) -> int:
+        """Tasks that wait."""
+        return sum(lane.num_tasks for lane in self._lanes.values())
+
+    @property
+    def size(self) -> int:
+        """Rows that wait."""
+        return sum(lane.size for lane in self._lanes.values())
+
+    @property
+    def lanes(self) -> Iterator[Lane]:
+        """The lanes of all options objects that were ever used."""
+        return iter(self._lanes.values())
+
+    def lane(self, options: QueueOptions) -> Lane:
+        """The lane of the tasks with these options."""
+        lane = self._lanes.get(options)
+        if lane is None:
+            lane = self._lanes[options] = Lane(options)
+        return lane
+
+    def add(self, task: Task, now: float) -> None:
+        """Let a task wait for its turn.
+
+        Raises:
+            QueueFullError: its lane is full.
+            OversizeError: it has more rows than a batch may have and must not be cut.
+        """
+        task.queued_at = now
+        self.lane(task.options).add(task, now)
+        if task.deadline is not None:
+            self._expiring.set(task, task.deadline)
+
+    def remove(self, task: Task, now: float) -> bool:
+        """Take out a task; false if it does not wait here any more, so that it belongs to somebody else."""
+        self._expiring.discard(task)
+        if task.queue is None:
+            return False
+        self.lane(task.options).remove(task, now)
+        return True
+
+    def expire(self, now: float) -> list[tuple[Task, BatchingError]]:
+        """Take out the tasks that must not be run any more, each with the reason."""
+        expired: list[tuple[Task, BatchingError]] = []
+        while (first := self._expiring.first()) is not None and first[0] <= now:
+            task = first[1]
+            if self.remove(task, now):
+                expired.append((task, DeadlineError("the deadline passed before the request's turn came")))
+        return expired
+
+    def take(self, now: float) -> Batch | None:
+        """Take out the batch that is to be run next, if one is ready. ``expire`` was called with the same time."""
+        lane = self._longest_waiting(now)
+        if lane is None:
+            return None
+        batch = lane.take(now)
+        for task in batch.tasks:
+            if task.deadline is not None:
+                self._forget_expiry(task)
+        return batch
+
+    def _forget_expiry(self, task: Task) -> None:
+        """Stop watching a task that was taken; one of which only a part was taken still expires."""
+        waiting = task.whole if isinstance(task, Part) else task
+        if waiting.queue is None:
+            self._expiring.discard(waiting)
+
+    def next_expiry(self) -> float:
+        """When ``expire`` will have something to do; infinity if nothing expires."""
+        first = self._expiring.first()
+        return math.inf if first is None else first[0]
+
+    def next_ready_at(self) -> float:
+        """When the next batch is ready if nothing changes: in the past if one is, infinity if nothing waits."""
+        return min((lane.next_ready_at() for lane in self._lanes.values() if lane.num_tasks), default=math.inf)
+
+    def clear(self, now: float) -> list[Task]:
+        """Take out everything."""
+        tasks = [task for lane in self._lanes.values() for task in lane.tasks()]
+        for task in tasks:
+            self.remove(task, now)
+        return tasks
+
+    def _longest_waiting(self, now: float) -> Lane | None:
+        chosen, earliest = None, math.inf
+        for lane in self._lanes.values():
+            if lane.num_tasks and (since := lane.ready_since(now)) is not None and since < earliest:
+                chosen, earliest = lane, since
+        return chosen

@@ -1,0 +1,199 @@
+"""Running a batch: merge, run, split, finish. No locks and no threads; any number of threads may use it at once."""
+
+import logging
+import time
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+
+from batching.batch import Batch, batch_of
+from batching.cut import Part
+from batching.errors import DeadlineError, RowsMismatchError, RunError
+from batching.merge import Arrays, check_rows, join_rows, split_rows
+from batching.options import QueueOptions
+from batching.task import Task, TaskResult, failure
+
+logger = logging.getLogger(__name__)
+
+Run = Callable[[Hashable, Arrays, tuple[str, ...]], Arrays]
+"""Runs joined inputs once: (key, inputs, names of the wanted outputs) -> outputs by name."""
+
+
+@dataclass(slots=True, eq=False)
+class BatchRecord:
+    """What one execution of the run function was, for statistics.
+
+    Attributes:
+        key: the key of its tasks.
+        options: the options of its tasks.
+        size: rows put in.
+        num_tasks: tasks that ran together.
+        is_retry: whether its tasks had been run before, in a larger group.
+        compute_input_ns: joining the inputs.
+        compute_infer_ns: the run itself.
+        compute_output_ns: dividing the outputs.
+        error: why it failed, or None.
+        mismatch: says which output did not have one row per row put in, or None. This is no failure: if more than one
+            task is concerned they are run one by one instead.
+    """
+
+    key: Hashable
+    options: QueueOptions
+    size: int
+    num_tasks: int
+    is_retry: bool
+    compute_input_ns: int = 0
+    compute_infer_ns: int = 0
+    compute_output_ns: int = 0
+    error: BaseException | None = None
+    mismatch: RowsMismatchError | None = None
+
+
+class Processor:
+    """Runs batches and finishes their tasks, each exactly once, whatever the run function does.
+
+    A joint run that fails, or whose outputs cannot be divided by rows, is repeated in smaller groups down to single
+    tasks, so that only the guilty task gets an error. For n tasks that costs fewer than 2 n further runs; one bad task
+    costs about 2 log2(n).
+    """
+
+    def __init__(
+        self, run: Run, observe: Callable[[BatchRecord], None] | None, withdraw: Callable[[Task], object]
+    ) -> None:
+        """Create a processor.
+
+        Args:
+            run: runs joined inputs.
+            observe: is told of every execution, before its tasks are finished.
+            withdraw: takes what is left of a cut task out of its queue, once one of its parts has decided its fate.
+        """
+        self._run = run
+        self._observe = observe
+        self._withdraw = withdraw
+
+    def process(self, batch: Batch) -> list[BatchRecord]:
+        """Run the batch and finish all of its tasks; returns a record of each execution that it took."""
+        started = time.monotonic()
+        records: list[BatchRecord] = []
+        pending = [batch]
+        while pending:
+            group = pending.pop()
+            if isinstance(group.tasks[0], Part) and not group.by_rows:
+                pending.extend(self._whole(group.tasks[0]))
+                continue
+            record = BatchRecord(group.key, group.options, group.size, len(group.tasks), is_retry=bool(records))
+            records.append(record)
+            outputs = self._execute(group, record)
+            answers = _split(group, outputs, record) if record.error is None else None
+            self._tell(record)
+            if answers is not None:
+                _answer(group, answers, record, started)
+            else:
+                pending.extend(_in_time(self._try_smaller(group, record, started), started))
+        return records
+
+    def _execute(self, group: Batch, record: BatchRecord) -> Arrays:
+        """Join the inputs and run; what goes wrong is put into the record."""
+        begin = joined = time.monotonic_ns()
+        outputs: Arrays = {}
+        try:
+            wanted = group.outputs
+            inputs = join_rows([task.inputs for task in group.tasks])
+            joined = time.monotonic_ns()
+            outputs = self._run(group.key, inputs, wanted)
+            if missing := [name for name in wanted if name not in outputs]:
+                record.error = RunError(f"the run did not answer the outputs {', '.join(missing)}")
+        except BaseException as error:  # noqa: BLE001 - whatever it is, it belongs to the tasks, not to the worker
+            record.error = error
+        record.compute_input_ns = joined - begin
+        record.compute_infer_ns = time.monotonic_ns() - joined
+        return outputs
+
+    def _tell(self, record: BatchRecord) -> None:
+        if self._observe is None:
+            return
+        try:
+            self._observe(record)
+        except BaseException:
+            logger.exception("The observer of batches failed")
+
+    def _try_smaller(self, group: Batch, record: BatchRecord, started: float) -> list[Batch]:
+        """What is to be run instead of a group without answers, the last first; tasks that are lost get the error."""
+        if record.mismatch is not None and len(group.tasks) == 1:
+            return self._whole(group.tasks[0])
+        if group.may_be_retried:
+            groups = group.divided() if record.mismatch is None else group.singles()
+            return groups[::-1]
+        self._fail(group, record, started)
+        return []
+
+    def _whole(self, part: Task) -> list[Batch]:
+        """The task that a part was cut from, to be run in one piece since its parts cannot be joined."""
+        if isinstance(part, Part) and part.claim_whole():
+            self._withdraw(part.whole)
+            return [batch_of([part.whole], by_rows=False)]
+        return []
+
+    def _fail(self, group: Batch, record: BatchRecord, started: float) -> None:
+        error = record.error or record.mismatch
+        for task in group.tasks:
+            if isinstance(task, Part):
+                self._withdraw(task.whole)
+            task.finish(_result({}, error, task, record, started))
+
+
+def _split(group: Batch, outputs: Arrays, record: BatchRecord) -> Sequence[Arrays] | None:
+    """Give each task its outputs, in order; None if that cannot be done, with the reason in the record."""
+    begin = time.monotonic_ns()
+    tasks = group.tasks
+    is_alone = len(tasks) == 1 and not isinstance(tasks[0], Part)
+    try:
+        if group.by_rows:
+            check_rows(outputs, group.size)
+            if not is_alone:
+                return split_rows(outputs, tasks)
+        return _whole_outputs(outputs, tasks)
+    except RowsMismatchError as mismatch:
+        record.mismatch = mismatch
+        return _whole_outputs(outputs, tasks) if is_alone else None
+    except BaseException as error:  # noqa: BLE001 - for example an output that is no array
+        record.error = error
+        return None
+    finally:
+        record.compute_output_ns = time.monotonic_ns() - begin
+
+
+def _whole_outputs(outputs: Arrays, tasks: Sequence[Task]) -> list[Arrays]:
+    return [{name: outputs[name] for name in task.outputs} for task in tasks]
+
+
+def _answer(group: Batch, answers: Sequence[Arrays], record: BatchRecord, started: float) -> None:
+    for task, outputs in zip(group.tasks, answers, strict=True):
+        task.finish(_result(outputs, None, task, record, started))
+
+
+def _result(
+    outputs: Arrays, error: BaseException | None, task: Task, record: BatchRecord, started: float
+) -> TaskResult:
+    return TaskResult(
+        outputs,
+        error,
+        int((started - task.queued_at) * 1e9),
+        record.compute_input_ns,
+        record.compute_infer_ns,
+        record.compute_output_ns,
+        record.size,
+    )
+
+
+def _in_time(groups: list[Batch], started: float) -> list[Batch]:
+    """The groups without the tasks whose deadline has passed meanwhile; those are finished."""
+    now = time.monotonic()
+    kept = []
+    for group in groups:
+        late = [task for task in group.tasks if task.deadline is not None and task.deadline <= now]
+        for task in late:
+            error = DeadlineError("the deadline passed before the task could be run again")
+            task.finish(failure(error, int((started - task.queued_at) * 1e9)))
+        if len(late) < len(group.tasks):
+            kept.append(group.subset([task for task in group.tasks if task not in late]) if late else group)
+    return kept

@@ -1,0 +1,250 @@
+"""The threads that run batches, and the lock around what waits for them."""
+
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Self
+
+from batching.backlog import Backlog
+from batching.batch import Batch
+from batching.counts import Counts, QueueCounts
+from batching.errors import BatchingError, StoppedError, TaskCancelledError
+from batching.processor import BatchRecord, Processor, Run
+from batching.task import Task, failure
+
+logger = logging.getLogger(__name__)
+
+Drop = tuple[Task, BatchingError]
+
+
+class BatchScheduler:
+    """Takes tasks from any thread, joins them to batches and runs these on a fixed number of workers.
+
+    ``submit`` never waits. A free worker takes what is there at once, unless the options ask for a delay; while all
+    workers are busy tasks collect. Every task that was taken is finished exactly once: answered, failed, cancelled,
+    expired at the time asked (also while all workers are busy) or stopped.
+
+    Threads: one more than ``workers``, all alike. At most ``workers`` of them run batches, so at least one is free to
+    keep the time. All wait on one condition; of the waiting ones one has a timeout, until the next time at which
+    something is due, the others sleep until they are notified. An idle scheduler uses no CPU. All decisions are the
+    Backlog's, taken under the lock; merging, running, splitting and callbacks happen outside it.
+
+    Thread-safe. Callbacks may call any method except that ``stop`` and ``drain`` called from one do not wait for it.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        workers: int = 1,
+        name: str = "batch",
+        observe: Callable[[BatchRecord], None] | None = None,
+    ) -> None:
+        """Start the threads.
+
+        Args:
+            run: runs joined inputs; called from up to ``workers`` threads at once.
+            workers: most batches that run at the same time, at least 1.
+            name: what the threads are named after.
+            observe: called after every execution, before its tasks are finished.
+        """
+        if workers < 1:
+            raise ValueError(f"workers must be at least 1, not {workers}")
+        self._name = name
+        self._workers = workers
+        self._processor = Processor(run, observe, self._withdraw)
+        self._backlog = Backlog()
+        self._lock = threading.Lock()
+        self._condition = threading.Condition(self._lock)
+        self._running: dict[Batch, None] = {}
+        self._dropping = 0  # tasks that were taken out of the backlog but are not yet finished
+        self._waiting = 0  # threads inside the condition's wait
+        self._waking = 0  # of those, how many were notified and have not yet come out
+        self._watched_until = math.inf  # when the thread that keeps the time will look again
+        self._draining = False
+        self._stopped = False
+        self._drained = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._work, name=f"{name}-{index}", daemon=True) for index in range(workers + 1)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def __repr__(self) -> str:
+        state = "stopped" if self._stopped else "draining" if self._draining else "running"
+        counts = self.counts()
+        return (
+            f"<BatchScheduler {self._name!r} {state}: "
+            f"{counts.queued_tasks} tasks wait, {counts.running_tasks} run in {counts.running_batches} batches>"
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def submit(self, task: Task) -> None:
+        """Take a task; its ``done`` will be called exactly once, unless this raises.
+
+        Raises:
+            QueueFullError: the queue of the task's signature is full.
+            OversizeError: the task is larger than a batch and its options say that such tasks are refused.
+            StoppedError: the scheduler drains or has stopped.
+        """
+        with self._lock:
+            if self._draining:
+                raise StoppedError("the server is shutting down and takes nothing more")
+            self._backlog.add(task, time.monotonic())
+            self._wake_if_needed()
+
+    def cancel(self, task: Task) -> bool:
+        """Give a task up.
+
+        Returns:
+            True if the task waited: it is finished with TaskCancelledError before this returns. False if it runs or
+            is finished: its ``done`` gets, or got, another result.
+        """
+        with self._lock:
+            if not self._backlog.remove(task, time.monotonic()):
+                return False
+            self._dropping += 1
+        self._drop([(task, TaskCancelledError("the caller cancelled the request"))])
+        return True
+
+    def drain(self, timeout_s: float | None = None) -> bool:
+        """Take nothing more, and wait until all that was taken is finished.
+
+        Args:
+            timeout_s: how long to wait at most, in seconds; None for as long as it takes.
+
+        Returns:
+            Whether everything is finished. If not, it goes on; ``stop`` ends it.
+        """
+        with self._lock:
+            self._draining = True
+            self._check_drained()
+        return self._drained.wait(timeout_s)
+
+    def stop(self) -> None:
+        """Take nothing more, fail what waits with StoppedError, wait for the batches that run, end the threads."""
+        with self._lock:
+            self._draining = self._stopped = True
+            waiting = self._backlog.clear(time.monotonic())
+            self._dropping += len(waiting)
+            self._condition.notify_all()
+        self._drop([(task, StoppedError("the server stopped before the request's turn came")) for task in waiting])
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join()
+
+    def counts(self) -> Counts:
+        """What waits and what runs at this moment."""
+        with self._lock:
+            return Counts(
+                queued_tasks=self._backlog.num_tasks,
+                queued_rows=self._backlog.size,
+                running_batches=len(self._running),
+                running_tasks=sum(len(batch.tasks) for batch in self._running),
+                running_rows=sum(batch.size for batch in self._running),
+                queues={
+                    queue.key: QueueCounts(len(queue), queue.size)
+                    for lane in self._backlog.lanes
+                    for queue in lane.queues.values()
+                },
+            )
+
+    # The threads. --------------------------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        while (work := self._next()) is not None:
+            drops, batch = work
+            self._drop(drops)
+            if batch is not None:
+                self._run_batch(batch)
+            del work, drops, batch  # do not hold on to tensors while waiting
+
+    def _next(self) -> tuple[list[Drop], Batch | None] | None:
+        """Wait for something to do: tasks to be dropped, a batch to be run, or both. None when it is time to end."""
+        with self._lock:  # critical section: decide here, act outside
+            while True:
+                now = time.monotonic()
+                drops = self._backlog.expire(now)
+                batch = self._backlog.take(now) if len(self._running) < self._workers else None
+                if batch is not None:
+                    self._running[batch] = None
+                if drops or batch is not None:
+                    self._dropping += len(drops)
+                    self._wake_if_needed()
+                    return drops, batch
+                if self._stopped:
+                    return None
+                self._wait()
+
+    def _wait(self) -> None:
+        """Sleep until notified, or until the next due time unless another thread sleeps until an earlier one."""
+        due = self._next_due(busy=len(self._running))
+        keeps_time = due < self._watched_until
+        if keeps_time:
+            self._watched_until = due
+        self._waiting += 1
+        self._condition.wait(min(due - time.monotonic(), threading.TIMEOUT_MAX) if keeps_time else None)
+        self._waiting -= 1
+        self._waking = max(0, self._waking - 1)
+        if keeps_time and self._watched_until == due:
+            self._watched_until = math.inf
+
+    def _wake_if_needed(self) -> None:
+        """Notify a sleeping thread if there is something to do before the time-keeping one looks again."""
+        busy = len(self._running) + self._waking
+        if self._waiting > self._waking and self._next_due(busy) < self._watched_until:
+            self._waking += 1
+            self._condition.notify()
+
+    def _next_due(self, busy: int) -> float:
+        """When there is something to do for a thread, given the number of those that run batches or are about to."""
+        expiry = self._backlog.next_expiry()
+        return min(expiry, self._backlog.next_ready_at()) if busy < self._workers else expiry
+
+    def _run_batch(self, batch: Batch) -> None:
+        records: Sequence[BatchRecord] = ()
+        try:
+            records = self._processor.process(batch)
+        except BaseException as error:
+            # A worker must outlive even a defect of the batcher itself, and must leave no caller waiting.
+            logger.exception("Running a batch failed inside the batcher")
+            for task in batch.tasks:
+                if not task.is_finished:
+                    task.finish(failure(error))
+        with self._lock:
+            del self._running[batch]
+            for record in records:
+                if record.mismatch is not None:
+                    self._stop_joining(record)
+            self._check_drained()
+
+    def _stop_joining(self, record: BatchRecord) -> None:
+        lane = self._backlog.lane(record.options)
+        if lane.joins:
+            lane.stop_joining(time.monotonic())
+            logger.warning("Requests of %r run alone from now on: %s", record.key, record.mismatch)
+
+    def _drop(self, drops: Sequence[Drop]) -> None:
+        """Finish tasks that were taken out of the backlog and counted in ``_dropping``."""
+        if not drops:
+            return
+        for task, error in drops:
+            if task.assembly is None or task.assembly.close():
+                task.finish(failure(error, int((time.monotonic() - task.queued_at) * 1e9)))
+        with self._lock:
+            self._dropping -= len(drops)
+            self._check_drained()
+
+    def _withdraw(self, task: Task) -> None:
+        with self._lock:
+            self._backlog.remove(task, time.monotonic())
+
+    def _check_drained(self) -> None:
+        if self._draining and not (self._running or self._dropping or self._backlog.num_tasks):
+            self._drained.set()

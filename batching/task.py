@@ -1,0 +1,94 @@
+"""One request's share of a batch, and what becomes of it."""
+
+import logging
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from batching.options import QueueOptions
+
+if TYPE_CHECKING:
+    from batching.batch_queue import BatchQueue
+    from batching.cut import Assembly
+    from batching.merge import Arrays
+
+logger = logging.getLogger(__name__)
+
+_NOTHING: "Arrays" = MappingProxyType({})
+
+
+@dataclass(slots=True, eq=False)
+class TaskResult:
+    """The answer to a task.
+
+    Attributes:
+        outputs: an array for each output that the task wanted; empty if there is an ``error``. Arrays of tasks that
+            ran together share memory and must not be written to.
+        error: why there is no answer, or None.
+        queue_ns: from being submitted to the start of the (first) run, or to being dropped.
+        compute_input_ns: joining the inputs of the whole batch.
+        compute_infer_ns: running the whole batch.
+        compute_output_ns: dividing the outputs of the whole batch.
+        batch_size: rows that ran together, without padding; 0 if the task was never run.
+    """
+
+    outputs: "Arrays"
+    error: BaseException | None = None
+    queue_ns: int = 0
+    compute_input_ns: int = 0
+    compute_infer_ns: int = 0
+    compute_output_ns: int = 0
+    batch_size: int = 0
+
+
+def failure(error: BaseException, queue_ns: int = 0) -> TaskResult:
+    """The result of a task that was dropped before it ran."""
+    return TaskResult(_NOTHING, error, queue_ns)
+
+
+@dataclass(slots=True, eq=False)
+class Task:
+    """A number of rows that wait to be run, and the callback that gets the answer.
+
+    A task is submitted once, to one scheduler. Its attributes belong to the scheduler from then on.
+
+    Attributes:
+        key: tasks with equal keys can be joined. It must hold all that keeps tasks apart: whose signature it is, and
+            for each input the dtype and the shape without axis 0.
+        size: rows, the size of axis 0 of every input; 0 is allowed. For tasks that are never joined it only counts in
+            statistics: give 1 if there is no better number.
+        inputs: an array per input name. They are not copied and must not change until ``done`` is called.
+        outputs: names of the wanted outputs, each once.
+        options: the rules of the signature, one object for all of its tasks.
+        done: called exactly once with this task and its result, from any thread. It should return quickly, because a
+            worker may wait for it; what it raises is logged and otherwise ignored.
+        deadline: the task is dropped if it still waits at this time of ``time.monotonic()``, in seconds.
+        queued_at: when it was submitted, in the same time.
+        queue: where it waits, or None. Only changed under the scheduler's lock; whoever takes it out must finish it.
+        taken: rows that were already cut off and given to a worker.
+        assembly: what collects its parts, once it was cut.
+        is_finished: whether ``done`` was called.
+    """
+
+    key: Hashable
+    size: int
+    inputs: "Arrays"
+    outputs: tuple[str, ...]
+    options: QueueOptions
+    done: Callable[["Task", TaskResult], None] = field(repr=False)
+    deadline: float | None = None
+    queued_at: float = field(init=False, default=0.0)
+    queue: "BatchQueue | None" = field(init=False, default=None, repr=False)
+    taken: int = field(init=False, default=0)
+    assembly: "Assembly | None" = field(init=False, default=None, repr=False)
+    is_finished: bool = field(init=False, default=False)
+
+    def finish(self, result: TaskResult) -> None:
+        """Hand the result to the caller, and let go of the inputs, which a kept ticket would hold on to."""
+        self.is_finished = True
+        try:
+            self.done(self, result)
+        except BaseException:
+            logger.exception("The callback of a finished task failed")
+        self.inputs = _NOTHING
