@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 from rich.console import Console
 
 import service
-from service import inspection, logs, saved_model
+from service import inspection, logs
 from service.errors import LoadError
 from service.server import Server
 from service.settings import Settings
@@ -37,11 +37,6 @@ class _Failure(typer.Exit):
 def _serve(settings: Settings) -> None:
     logs.configure(settings.log_verbose)
     try:
-        saved_model.configure(
-            saved_model.RuntimeOptions(
-                intra_op_threads=settings.intra_op_threads, inter_op_threads=settings.inter_op_threads
-            )
-        )
         uvloop.run(_run(settings))
     except (LoadError, OSError) as error:
         raise _Failure(str(error)) from None

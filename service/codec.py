@@ -1,6 +1,6 @@
 """Protobuf messages of ModelInfer to requests, and answers to messages."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import numpy as np
@@ -103,7 +103,7 @@ class MessageRequest:
         return names
 
 
-def _parameters(parameters: "pb.ModelInferRequest.ParametersEntry") -> Iterator[Parameter]:
+def _parameters(parameters: Mapping[str, pb.InferParameter]) -> Iterator[Parameter]:
     for key, value in parameters.items():
         kind = value.WhichOneof("parameter_choice")
         yield key, kind, None if kind is None else getattr(value, kind)
@@ -112,8 +112,11 @@ def _parameters(parameters: "pb.ModelInferRequest.ParametersEntry") -> Iterator[
 def _refuse_duplicates(names: list[str], kind: str) -> None:
     if len(set(names)) == len(names):
         return
-    duplicate = next(name for position, name in enumerate(names) if name in names[:position])
-    raise InvalidArgumentError(f"{kind} '{duplicate}' already exists in request")
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise InvalidArgumentError(f"{kind} '{name}' already exists in request")
+        seen.add(name)
 
 
 def _check_output_parameters(output: pb.ModelInferRequest.InferRequestedOutputTensor, model: str) -> None:
@@ -138,7 +141,8 @@ def _typed_data(tensor: pb.ModelInferRequest.InferInputTensor, where: str) -> np
                 + (f" in field '{wanted}'" if wanted else ", which has no typed field: send it raw")
             )
     if wanted is None:
-        return np.empty(0, np.uint8)
+        # An empty field holds the elements of an empty tensor, also of one whose datatype has no field of its own.
+        return np.empty(0, DATATYPES[tensor.datatype].dtype if tensor.datatype in DATATYPES else np.uint8)
     datatype = DATATYPES[tensor.datatype]
     values = getattr(contents, wanted)
     if wanted == "bytes_contents":

@@ -11,8 +11,15 @@ import time
 from dataclasses import dataclass
 from typing import Final
 
-from batching.errors import BatchingError, ExpiredError, QueueFullError, StoppedError, TaskCancelledError
-from batching.task import Result, Task
+from batching.errors import (
+    BatchingError,
+    DeadlineError,
+    QueueFullError,
+    QueueTimeoutError,
+    StoppedError,
+    TaskCancelledError,
+)
+from batching.task import Task, TaskResult
 from service.errors import (
     CancelledError,
     DeadlineExceededError,
@@ -103,7 +110,7 @@ class DataPlane:
         tensors = request.inputs()
         outputs = check_outputs(place, served.signature, request.output_names())
         inputs, rows = check_inputs(place, served, tensors)
-        taken = _Taken(request, loaded, served, outputs, parameters.signature is not None, deadline, received_ns, done)
+        taken = _Taken(place, loaded, served, outputs, parameters.signature is not None, deadline, received_ns, done)
         inner_shapes = tuple(
             (name, array.dtype.str, array.shape[1:] if served.max_batch_size else array.shape)
             for name, array in inputs.items()
@@ -145,7 +152,7 @@ def _queue_deadline(deadline: float | None, parameters: RequestParameters) -> fl
     return timed_out if deadline is None else min(deadline, timed_out)
 
 
-def _finish(taken: _Taken, rows: int, result: Result) -> None:
+def _finish(taken: _Taken, rows: int, result: TaskResult) -> None:
     """Record a request that left the batcher, and answer it, whatever happened."""
     try:
         answer = _record_and_answer(taken, rows, result)
@@ -155,7 +162,7 @@ def _finish(taken: _Taken, rows: int, result: Result) -> None:
     taken.done(answer)
 
 
-def _record_and_answer(taken: _Taken, rows: int, result: Result) -> InferResponse | SignetError:
+def _record_and_answer(taken: _Taken, rows: int, result: TaskResult) -> InferResponse | SignetError:
     total_ns = time.monotonic_ns() - taken.received_ns
     statistics = taken.served.statistics
     if result.error is not None:
@@ -186,12 +193,13 @@ def _refusal(error: BatchingError, place: Place) -> SignetError:
     return place.invalid(str(error))
 
 
-def _failure(error: Exception, taken: _Taken) -> SignetError:
+def _failure(error: BaseException, taken: _Taken) -> SignetError:
     """Say why a request that was taken has no answer."""
     place = taken.place
-    if isinstance(error, ExpiredError):
-        if taken.deadline is not None and time.monotonic() >= taken.deadline:
-            return DeadlineExceededError(f"the deadline passed while the request waited ({place})")
+    if isinstance(error, DeadlineError) and taken.deadline is not None and time.monotonic() >= taken.deadline:
+        return DeadlineExceededError(f"the deadline passed while the request waited ({place})")
+    # The task's deadline was then the request's own `timeout`.
+    if isinstance(error, DeadlineError | QueueTimeoutError):
         return UnavailableError(f"Request timeout expired ({place})")
     if isinstance(error, TaskCancelledError):
         return CancelledError(f"the request was cancelled ({place})")

@@ -76,7 +76,7 @@ def check_inputs(
     """
     signature = served.signature
     _check_names(place, signature, tensors)
-    rows = _rows(place, tensors) if served.max_batch_size else 1
+    rows = _rows(place, served, tensors) if served.max_batch_size else 1
     by_name = {tensor.name: tensor for tensor in tensors}
     arrays = {spec.name: _array(place, spec, by_name[spec.name]) for spec in signature.inputs if spec.name in by_name}
     if rows > served.max_batch_size > 0 and not any(array.size for array in arrays.values()):
@@ -103,7 +103,7 @@ def _check_names(place: Place, signature: Signature, tensors: list[InputTensor])
     )
 
 
-def _rows(place: Place, tensors: list[InputTensor]) -> int:
+def _rows(place: Place, served: ServedSignature, tensors: list[InputTensor]) -> int:
     """Return the size of the batch dimension, which all inputs share."""
     for tensor in tensors:
         if not tensor.shape:
@@ -117,6 +117,10 @@ def _rows(place: Place, tensors: list[InputTensor]) -> int:
                 f"input '{tensor.name}' batch size does not match other inputs for '{place.model}': "
                 f"{tensor.shape[0]} rows, but '{tensors[0].name}' has {rows}"
             )
+    if rows > served.max_batch_size and not served.cuts_oversize:
+        raise place.invalid(
+            f"inference request batch-size must be <= {served.max_batch_size} for '{place.model}', got {rows} rows"
+        )
     return rows
 
 

@@ -8,8 +8,8 @@ from rich.table import Table
 from protos.model_config_pb2 import ModelConfig
 from service import saved_model
 from service.errors import LoadError
-from service.layouts import DEFAULT_MODEL_DIRECTORY, ModelSource, find_models, saved_model_directory
-from service.model_config import graph_tags, read_config
+from service.layouts import ModelSource, find_models, saved_model_directory
+from service.model_config import MODEL_FILENAME, graph_tags, read_config
 from service.signature import Signature, TensorSpec
 from service.versions import choose_versions
 
@@ -27,7 +27,7 @@ def _tables_of(source: ModelSource) -> list[Table]:
     if source.problem is not None:
         raise LoadError(f"model '{source.name}': {source.problem}")
     config = ModelConfig() if source.config_path is None else read_config(source.config_path)
-    filename = config.default_model_filename or DEFAULT_MODEL_DIRECTORY
+    filename = config.default_model_filename or MODEL_FILENAME
     return [
         _table(source.name, version, saved_model_directory(source.versions[version], filename), config)
         for version in choose_versions(source.versions, config.version_policy)

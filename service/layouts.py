@@ -17,10 +17,10 @@ from typing import Final
 from service.errors import LoadError
 
 CONFIG_FILE: Final = "config.pbtxt"
-DEFAULT_MODEL_DIRECTORY: Final = "model.savedmodel"
 
 _GRAPH_FILES: Final = ("saved_model.pb", "saved_model.pbtxt")
 _VERSION: Final = re.compile(r"[0-9]+")
+_MAX_VERSION: Final = 2**63 - 1
 
 logger = logging.getLogger(__name__)
 
@@ -55,11 +55,14 @@ def saved_model_directory(version_directory: Path, model_filename: str) -> Path:
         model_filename: the name that the configuration gives it (``default_model_filename``).
 
     Raises:
-        LoadError: there is no SavedModel in it.
+        LoadError: there is no SavedModel in it, or it cannot be read.
     """
-    for candidate in (version_directory / model_filename, version_directory):
-        if is_saved_model(candidate):
-            return candidate
+    try:
+        for candidate in (version_directory / model_filename, version_directory):
+            if is_saved_model(candidate):
+                return candidate
+    except OSError as error:
+        raise LoadError(f"{version_directory}: cannot be read: {error.strerror}") from error
     raise LoadError(
         f"{version_directory}: no SavedModel: neither {_GRAPH_FILES[0]} nor {model_filename}/{_GRAPH_FILES[0]} is there"
     )
@@ -71,15 +74,13 @@ def find_models(path: Path) -> list[ModelSource]:
     Raises:
         LoadError: the path does not exist, is no directory, cannot be read, or holds no model.
     """
-    if not path.exists():
-        raise LoadError(f"{path}: no such directory")
-    if not path.is_dir():
-        raise LoadError(f"{path}: is a file; expected the directory of a SavedModel or of a model repository")
     try:
-        source = find_model(path, path.absolute().name)
-        if source is not None:
-            return [source]
-        sources = _find_in_repository(path)
+        if not path.exists():
+            raise LoadError(f"{path}: no such directory")
+        if not path.is_dir():
+            raise LoadError(f"{path}: is a file; expected the directory of a SavedModel or of a model repository")
+        source = find_model(path, path.name if path.name not in ("", "..") else path.resolve().name)
+        sources = [source] if source is not None else _find_in_repository(path)
     except OSError as error:
         raise LoadError(f"{path}: cannot be read: {error.strerror}") from error
     if not sources:
@@ -105,7 +106,7 @@ def find_model(directory: Path, name: str) -> ModelSource | None:
     if is_saved_model(directory):
         return ModelSource(name, {1: directory}, config)
     entries = [entry for entry in sorted(directory.iterdir()) if not entry.name.startswith(".")]
-    numbered = [entry for entry in entries if _VERSION.fullmatch(entry.name) and entry.is_dir()]
+    numbered = [entry for entry in entries if _is_version(entry.name) and entry.is_dir()]
     versions: dict[int, Path] = {}
     for entry in numbered:
         other = versions.setdefault(int(entry.name), entry)
@@ -115,6 +116,11 @@ def find_model(directory: Path, name: str) -> ModelSource | None:
         return None if config is None else ModelSource(name, {}, config, f"{directory}: no version directory")
     _warn_of_the_rest(directory, [entry for entry in entries if entry not in numbered])
     return ModelSource(name, versions, config)
+
+
+def _is_version(name: str) -> bool:
+    """Whether a directory of this name is a version; a number that no request can write is none."""
+    return _VERSION.fullmatch(name) is not None and int(name) <= _MAX_VERSION
 
 
 def _warn_of_the_rest(directory: Path, rest: list[Path]) -> None:
@@ -127,10 +133,11 @@ def _warn_of_the_rest(directory: Path, rest: list[Path]) -> None:
 def _find_in_repository(path: Path) -> list[ModelSource]:
     sources, ignored = [], []
     for entry in sorted(path.iterdir()):
-        # Kubernetes keeps the real files of a volume in `..data` and links to them.
-        if entry.name.startswith("."):
+        # Kubernetes keeps the real files of a volume in `..data` and links to them; a disk of its own has a lost+found
+        # that only root can read.
+        if entry.name.startswith(".") or entry.name == "lost+found":
             continue
-        source = find_model(entry, entry.name) if entry.is_dir() else None
+        source = _source_of(entry)
         if source is None:
             ignored.append(entry.name)
         else:
@@ -138,3 +145,11 @@ def _find_in_repository(path: Path) -> list[ModelSource]:
     if ignored and sources:
         logger.warning("%s: ignored, no models: %s", path, ", ".join(map(repr, ignored)))
     return sources
+
+
+def _source_of(entry: Path) -> ModelSource | None:
+    """Return the model that an entry of a repository is, or None; one that cannot be read leaves the others alone."""
+    try:
+        return find_model(entry, entry.name) if entry.is_dir() else None
+    except OSError as error:
+        return ModelSource(entry.name, problem=f"{entry}: cannot be read: {error.strerror}")

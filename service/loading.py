@@ -1,17 +1,53 @@
-"""Loads one version: SavedModel, configuration, warm-up."""
+"""Loads versions: what the process shares, then SavedModel, configuration and warm-up of each."""
 
 import logging
+from collections.abc import Mapping
 from pathlib import Path
 
 from protos.model_config_pb2 import ModelConfig
 from service import saved_model
-from service.layouts import DEFAULT_MODEL_DIRECTORY, saved_model_directory
-from service.model_config import complete, graph_tags
+from service.config_completion import complete
+from service.errors import LoadError
+from service.layouts import saved_model_directory
+from service.model_config import MODEL_FILENAME, graph_tags, thread_counts
 from service.model_version import ModelVersion
 from service.settings import Settings
 from service.warm_up import warm_up
 
 logger = logging.getLogger(__name__)
+
+
+def configure_runtime(configs: Mapping[str, ModelConfig], settings: Settings) -> None:
+    """Fix what all models of the process share, before TensorFlow starts: thread counts and op libraries.
+
+    Args:
+        configs: of every model, by name.
+        settings: of the server; a model's own number of threads goes before it.
+
+    Raises:
+        LoadError: two models want different numbers of threads; the text names both.
+    """
+    counts = {name: thread_counts(config, model=name) for name, config in configs.items()}
+    saved_model.configure(
+        saved_model.RuntimeOptions(
+            intra_op_threads=_agreed("TF_NUM_INTRA_THREADS", {name: each.intra_op for name, each in counts.items()})
+            or settings.intra_op_threads,
+            inter_op_threads=_agreed("TF_NUM_INTER_THREADS", {name: each.inter_op for name, each in counts.items()})
+            or settings.inter_op_threads,
+            op_libraries=tuple(
+                Path(library) for config in configs.values() for library in config.model_operations.op_library_filename
+            ),
+        )
+    )
+
+
+def _agreed(parameter: str, wishes: Mapping[str, int | None]) -> int | None:
+    """Return the number that every model with a wish wants, or None when none has one."""
+    given = {name: wish for name, wish in wishes.items() if wish is not None}
+    if len(set(given.values())) > 1:
+        listed = ", ".join(f"{wish} in model '{name}'" for name, wish in given.items())
+        raise LoadError(f"{parameter} holds for the whole process, but is {listed}")
+    return next(iter(given.values()), None)
 
 
 def load_version(name: str, version: int, directory: Path, config: ModelConfig, settings: Settings) -> ModelVersion:
@@ -27,11 +63,17 @@ def load_version(name: str, version: int, directory: Path, config: ModelConfig, 
     Raises:
         LoadError: the SavedModel is broken, or the configuration does not fit it.
     """
-    path = saved_model_directory(directory, config.default_model_filename or DEFAULT_MODEL_DIRECTORY)
+    path = saved_model_directory(directory, config.default_model_filename or MODEL_FILENAME)
     servable = saved_model.load(path, model=name, version=version, tags=graph_tags(config))
     try:
-        completed = complete(config, model=name, signatures=servable.signatures, defaults=settings.config_defaults())
-        loaded = ModelVersion(name, version, servable, completed)
+        completed = complete(
+            config,
+            model=name,
+            signatures=servable.signatures,
+            unavailable=servable.unavailable,
+            defaults=settings.config_defaults(),
+        )
+        loaded = ModelVersion(name, version, servable, completed, oversize=settings.oversize_requests)
     except BaseException:
         servable.close()
         raise

@@ -3,22 +3,31 @@
 import logging
 import sys
 import time
+from types import TracebackType
 from typing import Final
 
 _FORMAT: Final = "%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s: %(message)s"
 
+_ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
+
 
 class _OneLine(logging.Formatter):
-    """Keeps an event's text on one line, so that nothing in it can look like another event; tracebacks follow it."""
+    """Keeps an event's text on one line; a traceback follows it, indented. So nothing can look like another event."""
 
-    converter = time.gmtime
+    converter = staticmethod(time.gmtime)
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name is logging's
-        record.message = "".join(
-            character if character.isprintable() else character.encode("unicode_escape").decode()
-            for character in record.message
-        )
+        record.message = _printable(record.message)
         return super().formatMessage(record)
+
+    def formatException(self, ei: _ExcInfo) -> str:  # noqa: N802 - the name is logging's
+        return "\n".join(f"    {_printable(line)}" for line in super().formatException(ei).split("\n"))
+
+
+def _printable(text: str) -> str:
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
+    )
 
 
 def configure(verbose: int = 0, *, quiet: bool = False) -> None:

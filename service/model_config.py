@@ -12,6 +12,9 @@ from service.errors import LoadError
 
 PLATFORM: Final = "tensorflow_savedmodel"
 BACKEND: Final = "tensorflow"
+RUNTIME: Final = "libtriton_tensorflow.so"
+"""What Triton itself fills in for that backend; it means nothing here."""
+
 MODEL_FILENAME: Final = "model.savedmodel"
 """The name that Triton gives the SavedModel in a version's directory."""
 
@@ -115,7 +118,7 @@ def _runtime_wishes(config: ModelConfig) -> Iterator[str]:
         yield f'platform: "{config.platform}"'
     if config.backend not in ("", BACKEND):
         yield f'backend: "{config.backend}"'
-    if config.runtime:
+    if config.runtime not in ("", RUNTIME):
         yield f'runtime: "{config.runtime}"'
     if config.model_repository_agents.agents:
         yield "model_repository_agents"

@@ -1,15 +1,16 @@
 """One loaded version of a model: its weights, its signatures with their queues and counters, its scheduler."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, cast
 
 import numpy as np
 
-from batching.options import Joining, QueueOptions
-from batching.scheduler import BatchRecord, BatchScheduler
+from batching.options import Joining, Oversize, QueueOptions
+from batching.processor import BatchRecord
+from batching.scheduler import BatchScheduler
+from service.completed_config import CompletedConfig
 from service.errors import InvalidArgumentError, NotFoundError, UnavailableError
-from service.model_config import CompletedConfig
 from service.model_statistics import RunDurations, SignatureStatistics, Statistics, total
 from service.servable import Servable
 from service.signature import Effect, Signature
@@ -24,7 +25,7 @@ class ServedSignature:
 
     Attributes:
         signature: its inputs, outputs and effect, as configured.
-        max_batch_size: the most rows that a run takes; 0 when its requests never share a run.
+        max_batch_size: the most rows that a run takes; 0 when its tensors have no batch dimension.
         options: of its queues.
         statistics: its counters.
     """
@@ -34,11 +35,18 @@ class ServedSignature:
     options: QueueOptions
     statistics: SignatureStatistics
 
+    @property
+    def cuts_oversize(self) -> bool:
+        """Whether a request may have more rows than ``max_batch_size``, because it is cut into parts."""
+        return self.options.joining is Joining.JOIN and self.options.oversize is Oversize.CUT
+
 
 class ModelVersion:
     """One loaded version. Requests go to ``scheduler``, whose workers run them on the one shared servable."""
 
-    def __init__(self, name: str, version: int, servable: Servable, config: CompletedConfig) -> None:
+    def __init__(
+        self, name: str, version: int, servable: Servable, config: CompletedConfig, *, oversize: Oversize
+    ) -> None:
         """Take a servable into service.
 
         Args:
@@ -46,6 +54,7 @@ class ModelVersion:
             version: its number.
             servable: owned from now on; ``close`` closes it.
             config: completed from the servable's signatures.
+            oversize: what happens to requests with more rows than a batch may have.
         """
         self.name: Final = name
         self.version: Final = version
@@ -53,7 +62,10 @@ class ModelVersion:
         self.servable: Final = servable
         self.signatures: Final = {
             key: ServedSignature(
-                signature, config.max_batch_size(key), _queue_options(signature, config), SignatureStatistics()
+                signature,
+                config.max_batch_size(key),
+                _queue_options(signature, config, oversize),
+                SignatureStatistics(),
             )
             for key, signature in servable.signatures.items()
         }
@@ -121,23 +133,25 @@ class ModelVersion:
         self.scheduler.stop()
         self.servable.close()
 
-    def _run(
-        self, key: SignatureKey, inputs: Mapping[str, np.ndarray], outputs: Sequence[str]
-    ) -> Mapping[str, np.ndarray]:
-        return self.servable.run(key[2], inputs, outputs)
+    def _run(self, key: Hashable, inputs: Mapping[str, np.ndarray], outputs: Sequence[str]) -> Mapping[str, np.ndarray]:
+        return self.servable.run(_signature_of(key), inputs, outputs)
 
     def _record_run(self, record: BatchRecord) -> None:
         durations = RunDurations(record.compute_input_ns, record.compute_infer_ns, record.compute_output_ns)
-        self.signatures[record.key[2]].statistics.record_run(record.size, durations)
+        self.signatures[_signature_of(record.key)].statistics.record_run(record.size, durations)
 
 
-def _queue_options(signature: Signature, config: CompletedConfig) -> QueueOptions:
-    max_batch_size = config.max_batch_size(signature.name)
-    if max_batch_size:
+def _signature_of(key: Hashable) -> str:
+    return cast("SignatureKey", key)[2]
+
+
+def _queue_options(signature: Signature, config: CompletedConfig, oversize: Oversize) -> QueueOptions:
+    batching = config.batching(signature.name)
+    if batching.joins:
         return QueueOptions(
-            max_batch_size=max_batch_size,
-            max_queue_delay_s=config.max_queue_delay_us(signature.name) / 1e6,
-            joining=Joining.JOIN,
+            max_batch_size=batching.max_batch_size,
+            max_queue_delay_s=batching.max_queue_delay_us / 1e6,
+            oversize=oversize,
         )
     shared = not signature.inputs and signature.effect is Effect.PURE
-    return QueueOptions(joining=Joining.SHARE if shared else Joining.ALONE)
+    return QueueOptions(max_batch_size=1, joining=Joining.SHARE if shared else Joining.ALONE)

@@ -13,6 +13,7 @@ from service.datatypes import BYTES, Datatype
 from service.errors import InvalidArgumentError
 
 _LENGTH: Final = struct.Struct("<I")
+_WIDTHS: Final = (8, 16, 32, 64)
 
 
 def element_count(shape: tuple[int, ...]) -> int:
@@ -32,22 +33,33 @@ def decode_fixed(datatype: Datatype, shape: tuple[int, ...], data: bytes) -> np.
         A read-only array of the given shape that shares memory with ``data``; BOOL is copied.
 
     Raises:
-        InvalidArgumentError: the number of bytes is not what datatype and shape need. The text says both numbers and,
-            when elements of twice or half the size would fit, that the data may be of another width.
+        InvalidArgumentError: the number of bytes is not what datatype and shape need, or the shape has more axes or
+            larger sizes than an array can have. The text says both numbers and, when elements of twice or half the
+            size would fit, that the data may be of another width.
     """
     expected = element_count(shape) * datatype.itemsize
     if len(data) != expected:
         raise InvalidArgumentError(f"Expected {expected}, got {len(data)}{_width_hint(datatype, expected, len(data))}")
-    array = np.frombuffer(data, datatype.dtype).reshape(shape)
     # Inside the model a boolean of another byte than 0 and 1 has no defined meaning; any byte but 0 is true.
-    return array.view(np.uint8) != 0 if datatype.name == "BOOL" else array
+    boolean = datatype.name == "BOOL"
+    array = np.frombuffer(data, np.uint8) != 0 if boolean else np.frombuffer(data, datatype.dtype)
+    return _reshape(array, shape)
 
 
 def _width_hint(datatype: Datatype, expected: int, got: int) -> str:
-    if datatype.name != "BOOL" and expected and got in (2 * expected, expected // 2):
-        width = datatype.itemsize * 8 * got // expected
-        return f" (were {width}-bit elements sent for {datatype.name}?)"
+    bits = 8 * datatype.itemsize
+    for width in (2 * bits, bits // 2):
+        if width in _WIDTHS and got * bits == expected * width and datatype.name != "BOOL":
+            return f" (were {width}-bit elements sent for {datatype.name}?)"
     return ""
+
+
+def _reshape(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """Reshape a flat array; the right number of elements does not yet make a shape that an array can have."""
+    try:
+        return array.reshape(shape)
+    except ValueError as error:
+        raise InvalidArgumentError(f"no tensor can have this shape: {error}") from error
 
 
 def decode_bytes(shape: tuple[int, ...], data: bytes) -> np.ndarray:
@@ -99,14 +111,14 @@ def from_elements(elements: list[bytes], shape: tuple[int, ...]) -> np.ndarray:
     """Make an object array of ``bytes``.
 
     Raises:
-        InvalidArgumentError: the number of elements is not what the shape needs.
+        InvalidArgumentError: the number of elements is not what the shape needs, or no array can have the shape.
     """
     count = element_count(shape)
     if len(elements) != count:
         raise InvalidArgumentError(f"expected {count} string elements, got {len(elements)}")
     array = np.empty(count, BYTES.dtype)
     array[:] = elements
-    return array.reshape(shape)
+    return _reshape(array, shape)
 
 
 def decode(datatype: Datatype, shape: tuple[int, ...], data: bytes | np.ndarray) -> np.ndarray:
@@ -126,7 +138,7 @@ def decode(datatype: Datatype, shape: tuple[int, ...], data: bytes | np.ndarray)
         expected = element_count(shape) * datatype.itemsize
         if data.nbytes != expected:
             raise InvalidArgumentError(f"Expected {expected}, got {data.nbytes}")
-        return data.reshape(shape)
+        return _reshape(data, shape)
     return decode_bytes(shape, data) if datatype is BYTES else decode_fixed(datatype, shape, data)
 
 

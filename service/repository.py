@@ -1,8 +1,7 @@
 """The models of a server: which versions exist, in which state, and who serves a name."""
 
 import logging
-import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -45,8 +44,10 @@ class VersionEntry:
 
 @dataclass(slots=True)
 class ModelEntry:
-    """One model: its versions, and why it has none if it has none."""
+    """One model: where it lies, how it is configured, its versions, and why it has none if it has none."""
 
+    source: ModelSource
+    config: ModelConfig = field(default_factory=ModelConfig)
     versions: dict[int, VersionEntry] = field(default_factory=dict)
     problem: str = ""
 
@@ -79,7 +80,6 @@ class Repository:
     def __init__(self, load: Load) -> None:
         self._load: Final = load
         self._models: Final[dict[str, ModelEntry]] = {}
-        self._lock: Final = threading.Lock()
 
     def __repr__(self) -> str:
         states = {
@@ -88,52 +88,51 @@ class Repository:
         }
         return f"<Repository {states}>"
 
-    def add(self, sources: Iterable[ModelSource]) -> None:
-        """Make models known, so that requests are told that they are not ready rather than unknown.
+    def add(self, source: ModelSource) -> None:
+        """Make a model known and read its configuration; requests are then told that it is not ready, not unknown.
 
         Raises:
-            LoadError: two models have the same name.
+            LoadError: there is a model of this name already.
         """
-        for source in sources:
-            if source.name in self._models:
-                raise LoadError(f"two models are called '{source.name}'; name one of them with --model NAME=PATH")
-            self._models[source.name] = ModelEntry()
+        if source.name in self._models:
+            raise LoadError(f"two models are called '{source.name}'; name one of them with --model NAME=PATH")
+        entry = ModelEntry(source)
+        try:
+            entry.config = _read_config(source)
+        except LoadError as error:
+            entry.problem = str(error)
+        self._models[source.name] = entry
 
-    def load(self, source: ModelSource) -> list[str]:
+    def configurations(self) -> dict[str, ModelConfig]:
+        """Return the configuration of each model as read; that of a model whose file is wrong is empty."""
+        return {name: entry.config for name, entry in self._models.items()}
+
+    def load(self, name: str) -> list[str]:
         """Load the versions of a model that its configuration asks for, lowest first.
 
         Returns:
             What went wrong, a line each; a version that failed leaves the others served.
         """
-        try:
-            config = self._read_config(source)
-            chosen = _choose_versions(source, config)
-        except LoadError as error:
-            self._models[source.name].problem = str(error)
-            logger.error("model '%s' is unavailable: %s", source.name, error)  # noqa: TRY400 - the text says it all
-            return [str(error)]
-        return [problem for version in chosen if (problem := self._load_version(source, version, config))]
+        entry = self._models[name]
+        chosen = choose_versions(entry.source.versions, entry.config.version_policy)
+        if not entry.problem and not chosen:
+            entry.problem = f"model '{name}': the version policy serves none of {sorted(entry.source.versions)}"
+        if entry.problem:
+            logger.error("model '%s' is unavailable: %s", name, entry.problem)
+            return [entry.problem]
+        return [problem for version in chosen if (problem := self._load_version(name, version))]
 
-    @staticmethod
-    def _read_config(source: ModelSource) -> ModelConfig:
-        if source.problem is not None:
-            raise LoadError(f"model '{source.name}': {source.problem}")
-        config = ModelConfig() if source.config_path is None else read_config(source.config_path)
-        check_supported(config, model=source.name)
-        return config
-
-    def _load_version(self, source: ModelSource, version: int, config: ModelConfig) -> str:
-        entry = VersionEntry(State.LOADING)
-        with self._lock:
-            self._models[source.name].versions[version] = entry
+    def _load_version(self, name: str, version: int) -> str:
+        model = self._models[name]
+        entry = model.versions[version] = VersionEntry(State.LOADING)
         try:
-            entry.loaded = self._load(source.name, version, source.versions[version], config)
+            entry.loaded = self._load(name, version, model.source.versions[version], model.config)
         except LoadError as error:
             entry.state, entry.reason = State.UNAVAILABLE, str(error)
-            logger.error("model '%s' version %d is unavailable: %s", source.name, version, error)  # noqa: TRY400 - as above
-            return str(error)
+            logger.error("model '%s' version %d is unavailable: %s", name, version, entry.reason)  # noqa: TRY400 - the text says it all
+            return entry.reason
         entry.state = State.READY
-        logger.info("model '%s' version %d is ready", source.name, version)
+        logger.info("model '%s' version %d is ready", name, version)
         return ""
 
     def find(self, name: str, version_text: str) -> Target:
@@ -231,11 +230,12 @@ class Repository:
                     entry.state, entry.reason = State.UNAVAILABLE, "unloaded"
 
 
-def _choose_versions(source: ModelSource, config: ModelConfig) -> list[int]:
-    chosen = choose_versions(source.versions, config.version_policy)
-    if not chosen:
-        raise LoadError(f"model '{source.name}': the version policy serves none of {sorted(source.versions)}")
-    return chosen
+def _read_config(source: ModelSource) -> ModelConfig:
+    if source.problem is not None:
+        raise LoadError(f"model '{source.name}': {source.problem}")
+    config = ModelConfig() if source.config_path is None else read_config(source.config_path)
+    check_supported(config, model=source.name)
+    return config
 
 
 def _because(entry: ModelEntry) -> str:

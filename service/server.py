@@ -13,7 +13,7 @@ from protos.model_config_pb2 import ModelConfig
 from service.data_plane import DataPlane
 from service.errors import LoadError
 from service.layouts import ModelSource, find_models
-from service.loading import load_version
+from service.loading import configure_runtime, load_version
 from service.model_version import ModelVersion
 from service.repository import Repository
 from service.servicer import Servicer
@@ -58,7 +58,9 @@ class Server:
             OSError: an address cannot be bound.
         """
         sources = find_sources(self._settings)
-        self._repository.add(sources)
+        for source in sources:
+            self._repository.add(source)
+        configure_runtime(self._repository.configurations(), self._settings)
         transport = GrpcioTransport(self._servicer, self._health, self._settings.grpc_targets())
         self._handle_signals()
         await self._health.set_ready(ready=False)
@@ -94,7 +96,7 @@ class Server:
         for source in sources:
             if self._stop.is_set():
                 return False
-            problems += await asyncio.to_thread(self._repository.load, source)
+            problems += await asyncio.to_thread(self._repository.load, source.name)
             await self._health.set_model_ready(source.name, ready=bool(self._repository.ready_versions(source.name)))
         sys.setswitchinterval(interval)
         if problems and self._settings.exit_on_error:

@@ -1,6 +1,5 @@
 """The server's options, each written once: the command line and the SIGNET_... variables are made from these fields."""
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -8,14 +7,8 @@ from annotated_types import Ge, Le
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from service.model_config import ConfigDefaults
-
-
-class OversizeRequests(StrEnum):
-    """What happens to a request with more rows than a batch may have."""
-
-    CUT = "cut"
-    REJECT = "reject"
+from batching.options import Oversize
+from service.config_completion import ConfigDefaults
 
 
 class Settings(BaseSettings):
@@ -44,15 +37,15 @@ class Settings(BaseSettings):
     max_queue_delay_us: Annotated[int, Ge(0)] = Field(
         0, description="How long a batch that is not full waits for company, in microseconds, where not configured."
     )
-    oversize_requests: OversizeRequests = Field(
-        OversizeRequests.CUT, description="Cut a request with more rows than max_batch_size into parts, or reject it."
+    oversize_requests: Oversize = Field(
+        Oversize.CUT, description="Cut a request with more rows than max_batch_size into parts, or reject it."
     )
     disable_auto_complete_config: bool = Field(
         default=False, description="Take configurations as they are; a model without max_batch_size is not batched."
     )
     exit_on_error: bool = Field(default=True, description="Exit when a model cannot be loaded at the start.")
     instance_count: Annotated[int, Ge(1)] = Field(
-        1, description="Workers that run batches of one model at a time, where not configured."
+        2, description="Workers that run batches of one model at a time, where not configured."
     )
     intra_op_threads: Annotated[int, Ge(0)] = Field(
         0, description="Threads within one operation; 0 takes the CPU limit of the container or the machine."

@@ -21,8 +21,9 @@ _CODES: Final[dict[type[errors.SignetError], grpc.StatusCode]] = {
 
 UNEXPECTED: Final = "internal error; the server's log has the details"
 
-# Status texts travel in HTTP/2 headers, which clients limit to 8 KiB in all.
-_MAX_TEXT: Final = 4000
+# Status texts travel in HTTP/2 headers, which clients limit to 8 KiB in all, and there any byte that is not printable
+# ASCII, and the percent sign, takes three.
+_MAX_TEXT_BYTES: Final = 4000
 
 logger = logging.getLogger(__name__)
 
@@ -36,5 +37,16 @@ def status_of(error: BaseException) -> tuple[grpc.StatusCode, str]:
     if code is None:
         logger.error("unexpected error while answering a call", exc_info=error)
         return grpc.StatusCode.INTERNAL, UNEXPECTED
-    text = str(error)
-    return code, text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]} ..."
+    return code, _shorten(str(error))
+
+
+def _shorten(text: str) -> str:
+    # A file's name may hold bytes that are no UTF-8; Python carries them as characters that gRPC cannot send.
+    text = text.encode("utf-8", "backslashreplace").decode()
+    size = 0
+    for position, character in enumerate(text):
+        plain = " " <= character <= "~" and character != "%"
+        size += 1 if plain else 3 * len(character.encode())
+        if size > _MAX_TEXT_BYTES:
+            return f"{text[:position]} ..."
+    return text

@@ -5,7 +5,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeAlias, cast
 
 import grpc
 from google.protobuf.message import Message
@@ -33,7 +33,7 @@ _OPTIONS: Final = (
 
 logger = logging.getLogger(__name__)
 
-_Context = grpc.aio.ServicerContext
+_Context: TypeAlias = Any  # grpc.aio.ServicerContext, which publishes no types
 
 
 class GrpcioTransport:
@@ -90,7 +90,7 @@ class GrpcioTransport:
         try:
             return method(message)
         except Exception as error:  # noqa: BLE001 - `status_of` logs what is not expected
-            return await _abort(context, error)
+            return cast("Message", await _abort(context, error))
 
     async def _infer(self, message: pb.ModelInferRequest, context: _Context) -> bytes:
         answer: asyncio.Future[bytes | SignetError] = self._completions.future()
