@@ -1,0 +1,61 @@
+"""The SavedModel runtime: the only package that imports TensorFlow.
+
+Importing this package is cheap. TensorFlow takes 4 to 8 seconds to import and reads its settings while it does, so it
+is imported by the first ``load`` or ``describe``, after ``configure``.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from service.saved_model import process
+from service.saved_model.options import RuntimeOptions
+
+if TYPE_CHECKING:
+    from service.saved_model.loader import Description
+    from service.saved_model.servable import SavedModelServable
+
+__all__ = ["RuntimeOptions", "configure", "describe", "load"]
+
+SERVE = frozenset({"serve"})
+"""The tags of a graph that is meant for serving."""
+
+
+def configure(options: RuntimeOptions) -> None:
+    """Fix TensorFlow's settings for the whole process, before it starts.
+
+    Without a call, ``load`` and ``describe`` fix the defaults.
+
+    Raises:
+        LoadError: they were fixed before, with other values.
+    """
+    process.configure(options)
+
+
+def load(path: Path, *, model: str, version: int, tags: frozenset[str] = SERVE) -> "SavedModelServable":
+    """Load a SavedModel and make its signatures ready to run.
+
+    Args:
+        path: the directory that holds ``saved_model.pb`` (or ``saved_model.pbtxt``).
+        model: the model's name, for error texts and the log.
+        version: the version's number, likewise.
+        tags: the tags of the graph to load.
+
+    Raises:
+        LoadError: the SavedModel is broken, has no graph with these tags, or no signature of it can be served.
+    """
+    process.chosen()
+    from service.saved_model import loader  # noqa: PLC0415, TensorFlow must start after its settings are fixed
+
+    return loader.load(path, model=model, version=version, tags=tags)
+
+
+def describe(path: Path, tags: frozenset[str] = SERVE) -> "Description":
+    """Return the signatures of a SavedModel from its graph alone, without loading weights.
+
+    Raises:
+        LoadError: the SavedModel cannot be read, or has no graph with these tags.
+    """
+    process.chosen()
+    from service.saved_model import loader  # noqa: PLC0415, as above
+
+    return loader.describe(path, tags)

@@ -1,0 +1,96 @@
+"""Reading a SavedModel directory: the file with its graphs, the right meta graph, variables and assets."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from google.protobuf import text_format
+from google.protobuf.message import DecodeError
+from tensorflow.core.protobuf.meta_graph_pb2 import AssetFileDef, MetaGraphDef
+from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
+
+from service.errors import LoadError
+
+_BINARY = "saved_model.pb"
+_TEXT = "saved_model.pbtxt"
+_CHUNKED = "saved_model.cpb"
+_ASSETS_COLLECTION = "saved_model_assets"
+
+
+def read_meta_graph(path: Path, tags: frozenset[str]) -> MetaGraphDef:
+    """Return the meta graph of a SavedModel that carries exactly these tags.
+
+    Raises:
+        LoadError: the directory holds no SavedModel that can be read, or none with these tags.
+    """
+    saved_model = _read(path)
+    found = [set(meta_graph.meta_info_def.tags) for meta_graph in saved_model.meta_graphs]
+    if not found:
+        raise LoadError(f"{path}: the SavedModel holds no graph; the file is empty or cut")
+    if tags not in found:
+        have = "; ".join(_comma_list(tag_set) for tag_set in found)
+        raise LoadError(f"{path}: the SavedModel has no graph with the tags {_comma_list(tags)}; it has: {have}")
+    return saved_model.meta_graphs[found.index(set(tags))]
+
+
+def variables_prefix(path: Path) -> Path:
+    """Return the common start of the names of the checkpoint's files."""
+    return path / "variables" / "variables"
+
+
+def has_variables_index(path: Path) -> bool:
+    """Whether the checkpoint's index is there; the files with the values are checked when they are read."""
+    return variables_prefix(path).with_suffix(".index").is_file()
+
+
+def asset_feeds(path: Path, meta_graph: MetaGraphDef) -> dict[str, str]:
+    """Return for each tensor that names an asset the file's path on this machine."""
+    return {asset.tensor_info.name: str(path / "assets" / asset.filename) for asset in _assets(meta_graph)}
+
+
+def _assets(meta_graph: MetaGraphDef) -> list[AssetFileDef]:
+    """Old exports list their assets in a collection, newer ones in a field of their own."""
+    if meta_graph.asset_file_def:
+        return list(meta_graph.asset_file_def)
+    if _ASSETS_COLLECTION not in meta_graph.collection_def:
+        return []
+    assets = []
+    for packed in meta_graph.collection_def[_ASSETS_COLLECTION].any_list.value:
+        asset = AssetFileDef()
+        packed.Unpack(asset)
+        assets.append(asset)
+    return assets
+
+
+def _read(path: Path) -> SavedModel:
+    if not path.is_dir():
+        raise LoadError(f"{path}: there is no such directory")
+    binary, text = path / _BINARY, path / _TEXT
+    if binary.is_file():
+        return _parse_binary(binary)
+    if text.is_file():
+        return _parse_text(text)
+    if (path / _CHUNKED).is_file():
+        raise LoadError(f"{path / _CHUNKED}: SavedModels in several chunks are not supported; export without chunks")
+    raise LoadError(f"{path}: the directory holds neither {_BINARY} nor {_TEXT}")
+
+
+def _parse_binary(file: Path) -> SavedModel:
+    try:
+        return SavedModel.FromString(file.read_bytes())
+    except DecodeError as error:
+        raise LoadError(f"{file}: the file is cut or is no SavedModel") from error
+    except OSError as error:
+        raise LoadError(f"{file}: cannot be read: {error.strerror}") from error
+
+
+def _parse_text(file: Path) -> SavedModel:
+    try:
+        return text_format.Parse(file.read_text(), SavedModel())
+    except (text_format.ParseError, UnicodeDecodeError) as error:
+        raise LoadError(f"{file}: the file is cut or is no SavedModel in text form: {error}") from error
+    except OSError as error:
+        raise LoadError(f"{file}: cannot be read: {error.strerror}") from error
+
+
+def _comma_list(tags: Iterable[str]) -> str:
+    return ", ".join(sorted(tags)) or "(no tags)"

@@ -1,0 +1,122 @@
+"""Finding one's way in a GraphDef: what nodes read, which functions they call, what is reached from where.
+
+Every analysis at load walks graphs with this class. All walks keep their own stack: an export may nest functions deeper
+than Python can recurse.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from tensorflow.core.framework.function_pb2 import FunctionDef
+from tensorflow.core.framework.graph_pb2 import GraphDef
+from tensorflow.core.framework.node_def_pb2 import NodeDef
+
+
+class GraphIndex:
+    """An index over one GraphDef, which must not change while the index is used.
+
+    Attributes:
+        nodes: the nodes of the graph itself by name.
+        functions: the functions of its library by name.
+    """
+
+    def __init__(self, graph: GraphDef) -> None:
+        self.nodes: dict[str, NodeDef] = {node.name: node for node in graph.node}
+        self.functions: dict[str, FunctionDef] = {
+            function.signature.name: function for function in graph.library.function
+        }
+        self._called_by_function: dict[str, tuple[str, ...]] = {}
+
+    def called(self, node: NodeDef) -> list[str]:
+        """Return the functions that a node may call: as its op, or by attributes (branches, loop bodies, maps)."""
+        names = [node.op] if node.op in self.functions else []
+        for value in node.attr.values():
+            kind = value.WhichOneof("value")
+            if kind == "func":
+                names.append(value.func.name)
+            elif kind == "list":
+                names.extend(function.name for function in value.list.func)
+        return [name for name in names if name in self.functions]
+
+    def called_by_function(self, name: str) -> tuple[str, ...]:
+        """Return the functions that the body of a function may call, each once."""
+        if name not in self._called_by_function:
+            body = self.functions[name].node_def
+            self._called_by_function[name] = tuple(
+                dict.fromkeys(called for node in body for called in self.called(node))
+            )
+        return self._called_by_function[name]
+
+    def reach(self, roots: Iterable[str]) -> set[str]:
+        """Return the graph's nodes that the given nodes depend on, by data or by control, and themselves."""
+        return dependencies(self.nodes, roots)
+
+    def reach_functions(self, nodes: Iterable[str]) -> set[str]:
+        """Return the names of all functions that the given nodes of the graph can call, however deep."""
+        direct = (name for node in nodes if node in self.nodes for name in self.called(self.nodes[node]))
+        return _closure(direct, self.called_by_function)
+
+    def reached_nodes(self, roots: Iterable[str]) -> Iterator[NodeDef]:
+        """Yield every node that a run of the given nodes may execute, those in function bodies included, each once.
+
+        A function body counts whole: TensorFlow runs its stateful nodes even when nothing reads them.
+        """
+        names = self.reach(roots)
+        for name in names:
+            if name in self.nodes:
+                yield self.nodes[name]
+        for function in self.reach_functions(names):
+            yield from self.functions[function].node_def
+
+    def callees_first(self, functions: Iterable[str]) -> list[str]:
+        """Return the functions and all that they call, each after everything that it calls itself."""
+        return _post_order(functions, self.called_by_function)
+
+
+def input_nodes(node: NodeDef) -> list[str]:
+    """Return the names of the nodes that a node reads or waits for."""
+    return [node_of(name) for name in node.input]
+
+
+def node_of(tensor: str) -> str:
+    """Return the node of a tensor or input: ``a`` for ``a``, ``a:1``, ``^a`` and, in a function, ``a:output:0``."""
+    return tensor.removeprefix("^").partition(":")[0]
+
+
+def dependencies(nodes: Mapping[str, NodeDef], roots: Iterable[str]) -> set[str]:
+    """Return the names that the given nodes depend on within one scope, by data or by control, and themselves."""
+    return _closure(roots, lambda name: input_nodes(nodes[name]) if name in nodes else ())
+
+
+def dependencies_first(nodes: Mapping[str, NodeDef]) -> list[NodeDef]:
+    """Return the nodes of one scope, each after those that it depends on; an edge that closes a loop is passed over."""
+    names = _post_order(nodes, lambda name: input_nodes(nodes[name]) if name in nodes else ())
+    return [nodes[name] for name in names if name in nodes]
+
+
+def _closure(roots: Iterable[str], successors: Callable[[str], Iterable[str]]) -> set[str]:
+    seen: set[str] = set()
+    stack = list(roots)
+    while stack:
+        name = stack.pop()
+        if name not in seen:
+            seen.add(name)
+            stack.extend(successors(name))
+    return seen
+
+
+def _post_order(roots: Iterable[str], successors: Callable[[str], Iterable[str]]) -> list[str]:
+    """Depth first search; a name is entered once, so that a loop ends where it meets its own path."""
+    order: list[str] = []
+    entered: set[str] = set()
+    stack: list[tuple[str | None, Iterator[str]]] = [(None, iter(roots))]
+    while stack:
+        name, rest = stack[-1]
+        following = next((child for child in rest if child not in entered), None)
+        if following is not None:
+            entered.add(following)
+            stack.append((following, iter(successors(following))))
+            continue
+        stack.pop()
+        if name is not None:
+            order.append(name)
+    return order

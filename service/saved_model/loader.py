@@ -1,0 +1,120 @@
+"""Loads a SavedModel the way that serves most of its signatures."""
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from service.errors import LoadError
+from service.saved_model import from_meta_graph, from_object_graph
+from service.saved_model.blueprint import Blueprint
+from service.saved_model.broken_files import BrokenFilesError
+from service.saved_model.files import read_meta_graph
+from service.saved_model.live_graph import LiveGraph
+from service.saved_model.memory import release_memory
+from service.saved_model.servable import SavedModelServable
+from service.saved_model.sessions import prepare_tensorflow
+from service.saved_model.signature_defs import BoundSignature, bind_signatures
+from service.signature import Signature
+
+logger = logging.getLogger(__name__)
+
+
+_Bound = Mapping[str, BoundSignature]
+
+
+@dataclass(frozen=True)
+class _Way:
+    name: str
+    read: Callable[[Path, frozenset[str], _Bound], Blueprint]
+
+
+_WAYS = (_Way("meta graph", from_meta_graph.read), _Way("object graph", from_object_graph.read))
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a SavedModel says of itself, without its weights.
+
+    Attributes:
+        signatures: those that can be served as far as the graph tells, in ascending order of name.
+        unavailable: the others, each with the reason.
+    """
+
+    signatures: Mapping[str, Signature]
+    unavailable: Mapping[str, str]
+
+
+def describe(path: Path, tags: frozenset[str]) -> Description:
+    """Return the signatures of a SavedModel; see ``service.saved_model.describe``."""
+    prepare_tensorflow()
+    bound, refused = bind_signatures(read_meta_graph(path, tags))
+    return Description({name: one.signature for name, one in bound.items()}, refused)
+
+
+def load(path: Path, *, model: str, version: int, tags: frozenset[str]) -> SavedModelServable:
+    """Load a SavedModel; see ``service.saved_model.load``."""
+    prepare_tensorflow()
+    bound, refused = bind_signatures(read_meta_graph(path, tags))
+    if not bound:
+        raise LoadError(f"{path}: no signature can be served; {_list_reasons(refused) or 'the SavedModel has none'}")
+    graph, failures = _serve_most(path, tags, bound)
+    unavailable = dict(sorted((refused | failures).items()))
+    signatures = {name: one.signature for name, one in bound.items() if name not in failures}
+    logger.info(
+        "model %r version %d: loaded from its %s; signatures: %s%s; %s",
+        model,
+        version,
+        graph.way,
+        ", ".join(signatures),
+        f"; unavailable: {_list_reasons(unavailable)}" if unavailable else "",
+        graph.summary,
+    )
+    return SavedModelServable(model, version, graph, signatures, unavailable)
+
+
+def _serve_most(path: Path, tags: frozenset[str], bound: _Bound) -> tuple[LiveGraph, dict[str, str]]:
+    """Return the graph that serves most of the signatures, and for each of the others why no way serves it.
+
+    A way is given up before the next is tried, so that there are never two copies of the weights; only when none serves
+    all is the best one taken again.
+    """
+    tried: list[tuple[_Way, dict[str, str]]] = []
+    for way in _WAYS:
+        graph, failures = _bring_to_life(way, path, tags, bound)
+        if graph is not None:
+            if not failures:
+                return graph, {}
+            graph.close()
+            release_memory()
+        tried.append((way, failures))
+    reasons = {
+        name: "; ".join(f"{way.name}: {failures[name]}" for way, failures in tried if name in failures)
+        for name in bound
+    }
+    best, failures = min(tried, key=lambda attempt: len(attempt[1]))
+    graph, failures = _bring_to_life(best, path, tags, bound) if len(failures) < len(bound) else (None, failures)
+    if graph is None:
+        raise LoadError(f"{path}: no signature can be served; {_list_reasons(reasons)}")
+    return graph, {name: reasons[name] for name in failures}
+
+
+def _bring_to_life(
+    way: _Way, path: Path, tags: frozenset[str], bound: _Bound
+) -> tuple[LiveGraph | None, dict[str, str]]:
+    """Return the graph that one way yields, if any, and why each signature that it does not serve fails."""
+    try:
+        graph = LiveGraph(way.read(path, tags, bound))
+    except BrokenFilesError as error:
+        raise LoadError(f"{path}: {error}") from error
+    except LoadError as error:
+        return None, dict.fromkeys(bound, str(error))
+    return graph, graph.failures
+
+
+def _list_reasons(reasons: Mapping[str, str]) -> str:
+    """Return the signatures by reason, since often all share one."""
+    names_by_reason: dict[str, list[str]] = {}
+    for name, reason in reasons.items():
+        names_by_reason.setdefault(reason, []).append(name)
+    return "; ".join(f"{', '.join(names)}: {reason}" for reason, names in names_by_reason.items())

@@ -1,0 +1,30 @@
+"""What the whole process tells TensorFlow before it starts."""
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class RuntimeOptions:
+    """Settings that TensorFlow keeps for the life of the process. 0 threads means: from the CPU limit of the cgroup.
+
+    Attributes:
+        intra_op_threads: threads that one op may use.
+        inter_op_threads: threads that run ops beside each other.
+        omp_threads: threads of the OpenMP runtime, which some CPU libraries use.
+        op_libraries: shared objects that register further ops.
+        log_level: the lowest level of TensorFlow's own log lines that are shown, as in ``logging``. At WARNING it
+            writes a line for each run that fails.
+    """
+
+    intra_op_threads: int = 0
+    inter_op_threads: int = 0
+    omp_threads: int = 0
+    op_libraries: tuple[Path, ...] = ()
+    log_level: int = logging.ERROR
+
+    def __post_init__(self) -> None:
+        for name in ("intra_op_threads", "inter_op_threads", "omp_threads"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} must not be negative, not {getattr(self, name)}")

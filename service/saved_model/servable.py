@@ -1,0 +1,93 @@
+"""A loaded SavedModel, as the rest of the service sees it."""
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import MappingProxyType
+
+import numpy as np
+import tensorflow as tf
+
+from service.errors import InternalError, InvalidArgumentError, UnavailableError
+from service.saved_model.live_graph import LiveGraph
+from service.saved_model.memory import release_memory
+from service.saved_model.model_errors import shorten
+from service.signature import Signature
+
+
+class SavedModelServable:
+    """One version of a model in one Session; implements ``service.servable.Servable``.
+
+    ``run`` may be called from many threads. ``close`` waits for the runs in flight, since TensorFlow ends the process
+    when a Session is closed under a run.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        version: int,
+        graph: LiveGraph,
+        signatures: Mapping[str, Signature],
+        unavailable: Mapping[str, str],
+    ) -> None:
+        self._name = f"model {model!r} version {version}"
+        self._graph = graph
+        self._signatures = MappingProxyType(dict(signatures))
+        self._unavailable = MappingProxyType(dict(unavailable))
+        self._idle = threading.Condition()
+        self._runs = 0
+        self._closed = False
+
+    @property
+    def signatures(self) -> Mapping[str, Signature]:
+        """The signatures that can be run, in ascending order of name."""
+        return self._signatures
+
+    @property
+    def unavailable(self) -> Mapping[str, str]:
+        """The signatures that the model has but that cannot be run, each with the reason."""
+        return self._unavailable
+
+    def run(self, signature: str, inputs: Mapping[str, np.ndarray], outputs: Sequence[str]) -> dict[str, np.ndarray]:
+        """Run one signature once, in the calling thread; see ``Servable.run``.
+
+        Raises:
+            InternalError: the model failed; the text is the model's own.
+            InvalidArgumentError: two inputs that are one tensor of the model have different values.
+            UnavailableError: the servable is closed.
+        """
+        with self._in_flight():
+            try:
+                return self._graph.runners[signature].run(inputs, outputs)
+            except tf.errors.OpError as error:
+                raise InternalError(f"{self._name} signature {signature!r}: {shorten(error.message)}") from error
+            except InvalidArgumentError as error:
+                raise InvalidArgumentError(f"{self._name} signature {signature!r}: {error}") from None
+
+    def close(self) -> None:
+        """Free the weights once the runs in flight have ended; a second call does nothing."""
+        with self._idle:
+            if self._closed:
+                return
+            self._closed = True
+            self._idle.wait_for(lambda: self._runs == 0)
+        self._graph.close()
+        release_memory()
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else f"{self._runs} runs in flight"
+        return f"<{type(self).__name__} {self._name}: {len(self._signatures)} signatures, {state}>"
+
+    @contextmanager
+    def _in_flight(self) -> Iterator[None]:
+        with self._idle:
+            if self._closed:
+                raise UnavailableError(f"{self._name} is closed")
+            self._runs += 1
+        try:
+            yield
+        finally:
+            with self._idle:
+                self._runs -= 1
+                if self._closed and self._runs == 0:
+                    self._idle.notify_all()
