@@ -195,10 +195,28 @@ def test_a_scheduler_keeps_what_it_says():
 
 
 def test_the_tensors_of_the_model_are_those_of_its_default_signature():
-    config = completed('output { name: "y" label_filename: "labels.txt" }', rows(), rows("b"))
+    text = 'input { name: "x" format: FORMAT_NHWC } output { name: "y" label_filename: "labels.txt" }'
+    config = completed(text, rows(), rows("b"))
 
+    assert config.model.input[0].format != 0
     assert config.model.output[0].label_filename == "labels.txt"
+    assert config.for_signature("b").input[0].format == 0
     assert config.for_signature("b").output[0].label_filename == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "signature", "scheduler"),
+    [
+        ("max_batch_size: 1", rows(), None),
+        ("max_batch_size: 2", rows(), ModelDynamicBatching(preferred_batch_size=[2])),
+        ("max_batch_size: 1 dynamic_batching { }", rows(), ModelDynamicBatching(preferred_batch_size=[1])),
+        ("dynamic_batching { }", mean("serving_default"), ModelDynamicBatching()),
+    ],
+)
+def test_a_scheduler_is_added_above_one_row_and_prefers_full_batches(text, signature, scheduler):
+    model = completed(text, signature).model
+
+    assert (model.dynamic_batching if model.HasField("dynamic_batching") else None) == scheduler
 
 
 def test_tensors_of_a_signature_replace_those_of_the_model():
