@@ -3,9 +3,9 @@
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, NoReturn, TypeAlias
 
 import grpc
 from google.protobuf.message import Message
@@ -73,30 +73,33 @@ class GrpcioTransport:
         await self._server.stop(grace_s)
 
     def _handlers(self) -> dict[str, grpc.RpcMethodHandler]:
+        """Return the handlers; they answer serialized messages, so that a worker can serialize the large ones."""
         handlers = {
             name: grpc.unary_unary_rpc_method_handler(
-                partial(self._answer, method),
-                request_deserializer=request_type.FromString,
-                response_serializer=Message.SerializeToString,
+                partial(self._answer, method), request_deserializer=request_type.FromString
             )
             for name, (request_type, method) in self._servicer.unary_methods().items()
         }
         handlers["ModelInfer"] = grpc.unary_unary_rpc_method_handler(
-            self._infer, request_deserializer=pb.ModelInferRequest.FromString, response_serializer=None
+            self._infer, request_deserializer=pb.ModelInferRequest.FromString
         )
         return handlers
 
-    async def _answer(self, method: Callable[[Any], Message], message: Message, context: _Context) -> Message:
+    async def _answer(self, method: Callable[[Any], Message], message: Message, context: _Context) -> bytes:
         try:
-            return method(message)
+            answer = method(message)
         except Exception as error:  # noqa: BLE001 - `status_of` logs what is not expected
-            return cast("Message", await _abort(context, error))
+            return await _abort(context, error)
+        return answer.SerializeToString()
 
     async def _infer(self, message: pb.ModelInferRequest, context: _Context) -> bytes:
-        answer: asyncio.Future[bytes | SignetError] = self._completions.future()
+        answer = self._completions.future()
         remaining_s = context.time_remaining()
         deadline = None if remaining_s is None else time.monotonic() + remaining_s
-        ticket = self._servicer.infer(message, deadline, partial(self._completions.put, answer))
+        try:
+            ticket = self._servicer.infer(message, deadline, partial(self._completions.put, answer))
+        except Exception as error:  # noqa: BLE001 - likewise
+            return await _abort(context, error)
         try:
             result = await answer
         except asyncio.CancelledError:
@@ -106,7 +109,8 @@ class GrpcioTransport:
         return result if isinstance(result, bytes) else await _abort(context, result)
 
 
-async def _abort(context: _Context, error: Exception) -> Any:
+async def _abort(context: _Context, error: Exception) -> NoReturn:
+    """End a call with the status that tells of an error."""
     code, text = status_of(error)
-    abort: Callable[[grpc.StatusCode, str], Awaitable[Any]] = context.abort
-    return await abort(code, text)
+    await context.abort(code, text)
+    raise AssertionError("abort always raises")
