@@ -19,6 +19,7 @@ _ANNOUNCEMENT: Final = re.compile(r"gRPC at (127\.0\.0\.1:\d+)")
 _LOG_LINES_KEPT: Final = 200
 _LOG_LINES_SHOWN: Final = 15
 _POLL_S: Final = 0.05
+_CALL_TIMEOUT_S: Final = 1.0
 
 
 class ServerProcessError(Exception):
@@ -66,11 +67,14 @@ class ServerProcess:
         """
         deadline = time.monotonic() + timeout_s
         self.address = self._wait_for_address(timeout_s)
-        with InferenceServerClient(self.address) as client:
-            while not _is_ready(client):
-                if self._process.poll() is not None or time.monotonic() > deadline:
-                    raise self.failure(f"The server was not ready within {timeout_s:g} s")
-                time.sleep(_POLL_S)
+        try:
+            with InferenceServerClient(self.address) as client:
+                while not _is_ready(client):
+                    if self._process.poll() is not None or time.monotonic() > deadline:
+                        raise self.failure(f"The server was not ready within {timeout_s:g} s")
+                    time.sleep(_POLL_S)
+        except InferenceServerException as error:
+            raise self.failure(f"The server does not say whether it is ready: {error}") from error
 
     def stop(self, timeout_s: float) -> int:
         """Ask the server to finish (SIGTERM) and return its exit code.
@@ -125,6 +129,8 @@ class ServerProcess:
 
 def _is_ready(client: InferenceServerClient) -> bool:
     try:
-        return bool(client.is_server_ready(client_timeout=1.0))
-    except InferenceServerException:  # it does not listen yet
-        return False
+        return bool(client.is_server_ready(client_timeout=_CALL_TIMEOUT_S))
+    except InferenceServerException as error:
+        if error.status() in ("StatusCode.UNAVAILABLE", "StatusCode.DEADLINE_EXCEEDED"):  # it is busy with starting
+            return False
+        raise
