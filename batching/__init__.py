@@ -8,7 +8,8 @@ function given at construction.
     scheduler.submit(Task(("double", "f4", (3,)), 1, {"x": rows}, ("y",), options, done))
 """
 
-from batching.counts import Counts, QueueCounts
+from batching.batch_record import BatchRecord
+from batching.counts import Counts, LaneCounts, QueueCounts
 from batching.errors import (
     BatchingError,
     DeadlineError,
@@ -21,7 +22,7 @@ from batching.errors import (
     TaskCancelledError,
 )
 from batching.options import Joining, Oversize, QueueOptions
-from batching.processor import BatchRecord
+from batching.policy import QueuePolicy, TimeoutAction
 from batching.scheduler import BatchScheduler
 from batching.task import Task, TaskResult
 
@@ -32,11 +33,13 @@ __all__ = [
     "Counts",
     "DeadlineError",
     "Joining",
+    "LaneCounts",
     "Oversize",
     "OversizeError",
     "QueueCounts",
     "QueueFullError",
     "QueueOptions",
+    "QueuePolicy",
     "QueueTimeoutError",
     "RowsMismatchError",
     "RunError",
@@ -44,4 +47,5 @@ __all__ = [
     "Task",
     "TaskCancelledError",
     "TaskResult",
+    "TimeoutAction",
 ]

@@ -4,8 +4,8 @@ import math
 from collections.abc import Iterator
 
 from batching.batch import Batch
-from batching.cut import Part
-from batching.errors import BatchingError, DeadlineError
+from batching.cut import submitted
+from batching.errors import BatchingError, DeadlineError, QueueTimeoutError
 from batching.lane import Lane
 from batching.mutable_heap import MutableHeap
 from batching.options import QueueOptions
@@ -61,11 +61,12 @@ class Backlog:
         Raises:
             QueueFullError: its lane is full.
             OversizeError: it has more rows than a batch may have and must not be cut.
+            ValueError: its deadline is not a number.
         """
-        task.queued_at = now
+        if task.deadline is not None and math.isnan(task.deadline):
+            raise ValueError("the deadline is not a number")
         self.lane(task.options).add(task, now)
-        if task.deadline is not None:
-            self._expiring.set(task, task.deadline)
+        self._watch(task)
 
     def remove(self, task: Task, now: float) -> bool:
         """Take out a task; false if it does not wait here any more, so that it belongs to somebody else."""
@@ -76,12 +77,13 @@ class Backlog:
         return True
 
     def expire(self, now: float) -> list[tuple[Task, BatchingError]]:
-        """Take out the tasks that must not be run any more, each with the reason."""
+        """Take out the tasks that must not be run any more, each with the reason; put back those that may wait."""
         expired: list[tuple[Task, BatchingError]] = []
         while (first := self._expiring.first()) is not None and first[0] <= now:
             task = first[1]
-            if self.remove(task, now):
-                expired.append((task, DeadlineError("the deadline passed before the request's turn came")))
+            self._expiring.discard(task)
+            if error := self._expire(task, now):
+                expired.append((task, error))
         return expired
 
     def take(self, now: float) -> Batch | None:
@@ -91,15 +93,30 @@ class Backlog:
             return None
         batch = lane.take(now)
         for task in batch.tasks:
-            if task.deadline is not None:
-                self._forget_expiry(task)
+            waited = submitted(task)
+            if waited.queue is None:
+                self._expiring.discard(waited)
+            else:
+                waited.timeout_at = math.inf  # it does not wait any more, but the rest of it may come too late
+                self._watch(waited)
         return batch
 
-    def _forget_expiry(self, task: Task) -> None:
-        """Stop watching a task that was taken; one of which only a part was taken still expires."""
-        waiting = task.whole if isinstance(task, Part) else task
-        if waiting.queue is None:
-            self._expiring.discard(waiting)
+    def _expire(self, task: Task, now: float) -> BatchingError | None:
+        """Deal with a task one of whose times has come; returns the error that it is to be finished with, if any."""
+        if task.deadline is not None and task.deadline <= min(now, task.timeout_at):
+            self.lane(task.options).remove(task, now)
+            return DeadlineError("the deadline passed before the request's turn came")
+        if self.lane(task.options).time_out(task, now):
+            return QueueTimeoutError("Request timeout expired")
+        self._watch(task)
+        return None
+
+    def _watch(self, task: Task) -> None:
+        expires_at = task.expires_at
+        if expires_at < math.inf:
+            self._expiring.set(task, expires_at)
+        else:
+            self._expiring.discard(task)
 
     def next_expiry(self) -> float:
         """When ``expire`` will have something to do; infinity if nothing expires."""
@@ -118,8 +135,10 @@ class Backlog:
         return tasks
 
     def _longest_waiting(self, now: float) -> Lane | None:
-        chosen, earliest = None, math.inf
+        chosen, longest = None, -1.0
         for lane in self._lanes.values():
-            if lane.num_tasks and (since := lane.ready_since(now)) is not None and since < earliest:
-                chosen, earliest = lane, since
+            if lane.num_tasks and (since := lane.ready_since(now)) is not None:
+                wait = (now - since) * lane.options.weight
+                if wait > longest:
+                    chosen, longest = lane, wait
         return chosen

@@ -34,6 +34,11 @@ class Batch:
         return self.tasks[0].options
 
     @property
+    def padded_size(self) -> int:
+        """Rows that are put into the run with padding, which only outputs that are divided by rows can lose again."""
+        return self.options.padded_size(self.size) if self.by_rows else self.size
+
+    @property
     def outputs(self) -> tuple[str, ...]:
         """The outputs that any of the tasks wants, each once; sorted if the tasks want different ones."""
         first = self.tasks[0].outputs

@@ -82,6 +82,11 @@ def cut(task: Task, size: int) -> Part:
     return Part(task, start, size, task.assembly)
 
 
+def submitted(task: Task) -> Task:
+    """The task as it was submitted: the whole for a part, else the task itself."""
+    return task.whole if isinstance(task, Part) else task
+
+
 def _join(results: list[TaskResult], whole: Task) -> TaskResult:
     """One result out of those of all parts, in order.
 

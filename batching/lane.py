@@ -1,14 +1,19 @@
 """The waiting tasks of one signature, over all of its keys. Plain state: no threads, no clock."""
 
 import math
+from collections import Counter
 from collections.abc import Hashable, Iterator
 from typing import Final
 
 from batching.batch import Batch
 from batching.batch_queue import BatchQueue
+from batching.counts import LaneCounts, QueueCounts, Tally
+from batching.cut import submitted
 from batching.errors import OversizeError, QueueFullError
 from batching.mutable_heap import MutableHeap
 from batching.options import Joining, Oversize, QueueOptions
+from batching.policy import TimeoutAction
+from batching.response_order import ResponseOrder
 from batching.task import Task
 
 _ALONE: Final = ("alone",)
@@ -22,7 +27,7 @@ class Lane:
     invent (their shapes are part of it) cost nothing once they are served.
 
     Invariants:
-        - ``num_tasks`` and ``size`` are the sums over the queues; no queue is empty.
+        - ``num_tasks``, ``size`` and ``nbytes`` are the sums over the queues; no queue is empty.
         - Every queue is either ready or has a time at which it will be.
 
     Attributes:
@@ -30,20 +35,39 @@ class Lane:
         joins: whether any tasks are joined; false for good once an output turned out not to have a row per row.
         num_tasks: tasks that wait.
         size: rows that wait.
+        nbytes: bytes of their inputs, counted only if they are limited.
         served_at: when a batch was last taken.
+        tally: what has happened here.
         queues: the queue of each key that has waiting tasks.
     """
 
-    __slots__ = ("_ready", "_unready", "joins", "num_tasks", "options", "queues", "served_at", "size")
+    __slots__ = (
+        "_num_by_level",
+        "_order",
+        "_ready",
+        "_unready",
+        "joins",
+        "nbytes",
+        "num_tasks",
+        "options",
+        "queues",
+        "served_at",
+        "size",
+        "tally",
+    )
 
     def __init__(self, options: QueueOptions) -> None:
         self.options = options
+        self.joins = options.joining is not Joining.ALONE
         self.num_tasks = 0
         self.size = 0
-        self.served_at = float("-inf")
+        self.nbytes = 0
+        self.served_at = -math.inf
+        self.tally = Tally()
         self.queues: dict[Hashable, BatchQueue] = {}
-        self.joins = options.joining is not Joining.ALONE
-        self._ready: MutableHeap[float, BatchQueue] = MutableHeap()
+        self._num_by_level: Counter[int] = Counter()
+        self._order = ResponseOrder() if options.preserve_ordering else None
+        self._ready: MutableHeap[tuple[int, float], BatchQueue] = MutableHeap()
         self._unready: MutableHeap[float, BatchQueue] = MutableHeap()
 
     def __repr__(self) -> str:
@@ -53,39 +77,63 @@ class Lane:
         """Let a task wait in the queue of its key.
 
         Raises:
-            QueueFullError: as many tasks as may wait do so already.
+            QueueFullError: as much as may wait does so already.
             OversizeError: it has more rows than a batch may have and must not be cut.
         """
-        if task.size > self.options.max_batch_size and self._refuses_oversize():
-            raise OversizeError(f"{task.size} rows are more than the largest batch, {self.options.max_batch_size}")
-        limit = self.options.max_queue_size
-        if limit and self.num_tasks >= limit:
-            raise QueueFullError(f"the queue is full: {self.num_tasks} requests wait, which is the limit")
-        queue = self._queue_for(task)
-        self.num_tasks += 1
+        level = self.options.level_of(task.priority)
+        policy = self.options.policy_of(level)
+        if task.nbytes is None:
+            task.nbytes = _nbytes(task) if self.options.max_queue_bytes else 0
+        try:
+            self._admit(task, level, policy.max_queue_size)
+            queue = self._queue_for(task)
+        except (QueueFullError, OversizeError) as error:
+            self.tally.drops[type(error)] += 1
+            raise
+        timeout_s = policy.timeout_s(task.timeout_s)
+        task.queued_at = now
+        task.timeout_at = now + timeout_s if timeout_s > 0 else math.inf
+        task.rank = 2 * level
+        self._account(task, 1)
         self.size += task.size
+        if self._order is not None:
+            self._order.admit(task)
         if queue.add(task):
             self._place(queue, now)
 
     def remove(self, task: Task, now: float) -> None:
         """Take out a task that waits here."""
-        queue = task.queue
-        assert queue is not None  # noqa: S101 - the caller's promise, for the type checker
-        self.num_tasks -= 1
+        queue = _queue_of(task)
+        self._account(task, -1)
         self.size -= task.size - task.taken
         queue.remove(task)
         self._place(queue, now)
 
+    def time_out(self, task: Task, now: float) -> bool:
+        """Do what the task's policy says when its timeout has passed; returns whether it must be finished for that."""
+        if self.options.policy_of(task.rank // 2).timeout_action is TimeoutAction.REJECT:
+            self.remove(task, now)
+            return True
+        task.timeout_at = math.inf
+        queue = _queue_of(task)
+        queue.put_back(task, task.rank + 1)
+        self._place(queue, now)
+        return False
+
     def take(self, now: float) -> Batch:
-        """Take a batch from the ready queue whose first task has stood in front for longest; there must be one."""
+        """Take a batch from the ready queue with the most urgent first task; there must be one."""
         ready = self._ready.first()
         assert ready is not None  # noqa: S101 - the caller's promise, for the type checker
         queue = ready[1]
-        num_tasks, size = len(queue), queue.size
+        size = queue.size
         batch = queue.take(now)
-        self.num_tasks -= num_tasks - len(queue)
+        for task in batch.tasks:
+            waited = submitted(task)
+            if waited.queue is None:
+                self._account(waited, -1)
         self.size -= size - queue.size
         self.served_at = now
+        self.tally.took(batch, now)
         self._place(queue, now)
         return batch
 
@@ -94,7 +142,7 @@ class Lane:
         while (due := self._unready.first()) is not None and due[0] <= now:
             self._place(due[1], now)
         ready = self._ready.first()
-        return None if ready is None else max(ready[0], self.served_at)
+        return None if ready is None else max(ready[0][1], self.served_at)
 
     def next_ready_at(self) -> float:
         """When the next batch is ready if nothing changes: in the past if one is, infinity if nothing waits."""
@@ -103,9 +151,10 @@ class Lane:
         due = self._unready.first()
         return math.inf if due is None else due[0]
 
-    def stop_joining(self, now: float) -> None:
+    def stop_joining(self, reason: str, now: float) -> None:
         """Run every task alone from now on."""
         self.joins = False
+        self.tally.mismatch = reason
         for queue in list(self.queues.values()):
             queue.joins = False
             self._place(queue, now)
@@ -115,6 +164,30 @@ class Lane:
         for queue in self.queues.values():
             yield from queue
 
+    def counts(self) -> LaneCounts:
+        """A snapshot of the numbers of this lane."""
+        queues = {key: QueueCounts(len(queue), queue.size) for key, queue in self.queues.items()}
+        return self.tally.snapshot(self.num_tasks, self.size, queues)
+
+    def _admit(self, task: Task, level: int, max_queue_size: int) -> None:
+        options = self.options
+        if task.size > options.max_batch_size and self._refuses_oversize():
+            raise OversizeError(f"{task.size} rows are more than the largest batch, {options.max_batch_size}")
+        _check(self.num_tasks + 1, options.max_queue_size, "requests")
+        _check(self._num_by_level[level] + 1, max_queue_size, "requests")
+        if self.num_tasks:
+            _check(self.size + task.size, options.max_queue_rows, "rows")
+            _check(self.nbytes + (task.nbytes or 0), options.max_queue_bytes, "bytes")
+
+    def _refuses_oversize(self) -> bool:
+        return self.joins and self.options.joining is Joining.JOIN and self.options.oversize is Oversize.REJECT
+
+    def _account(self, task: Task, count: int) -> None:
+        """Count a task that comes (1) or leaves (-1), but for its rows, which may leave one by one."""
+        self.num_tasks += count
+        self.nbytes += count * (task.nbytes or 0)
+        self._num_by_level[task.rank // 2] += count
+
     def _queue_for(self, task: Task) -> BatchQueue:
         joins = self.joins and (self.options.joining is Joining.SHARE or _is_joinable(task))
         key = task.key if joins else _ALONE
@@ -123,19 +196,30 @@ class Lane:
             queue = self.queues[key] = BatchQueue(key, self.options, joins=joins)
         return queue
 
-    def _refuses_oversize(self) -> bool:
-        return self.joins and self.options.joining is Joining.JOIN and self.options.oversize is Oversize.REJECT
-
     def _place(self, queue: BatchQueue, now: float) -> None:
-        """Put the queue among the ready ones or the others, where its first task and its size want it, or drop it."""
+        """Put the queue among the ready ones or the others, where its tasks want it, or drop it."""
         self._ready.discard(queue)
         self._unready.discard(queue)
         if len(queue) == 0:
             del self.queues[queue.key]
-        elif queue.ready_at <= now:
-            self._ready.set(queue, queue.since)
+        elif (ready_at := queue.ready_at) <= now:
+            self._ready.set(queue, queue.front)
         else:
-            self._unready.set(queue, queue.ready_at)
+            self._unready.set(queue, ready_at)
+
+
+def _queue_of(task: Task) -> BatchQueue:
+    assert task.queue is not None  # noqa: S101 - callers only ask for tasks that wait, for the type checker
+    return task.queue
+
+
+def _nbytes(task: Task) -> int:
+    return sum(array.nbytes for array in task.inputs.values())
+
+
+def _check(would_wait: int, limit: int, unit: str) -> None:
+    if limit and would_wait > limit:
+        raise QueueFullError(f"the queue is full: its limit is {limit} waiting {unit}")
 
 
 def _is_joinable(task: Task) -> bool:

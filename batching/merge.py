@@ -17,25 +17,35 @@ Arrays = Mapping[str, np.ndarray]
 """An array per input or output name."""
 
 
-def join_rows(parts: Sequence[Arrays]) -> Arrays:
+def join_rows(parts: Sequence[Arrays], padding: int = 0) -> Arrays:
     """Join several tasks' inputs, or the outputs of one task's parts, along the batch dimension.
 
     Args:
         parts: k >= 1 mappings with the same names; array ``n`` of part i has shape [b_i, d_1, ..., d_r], with the same
             dtype and the same d in all parts.
+        padding: rows to be added; if any, the first part has at least one row.
 
     Returns:
-        For each name one array of shape [b_1 + ... + b_k, d_1, ..., d_r], rows in the order of the parts. Every array
-        is copied once; a single part is returned as it is.
+        For each name one array of shape [b_1 + ... + b_k + padding, d_1, ..., d_r], rows in the order of the parts,
+        then the first row again and again, which is valid for every model. Every array is copied once; a single part
+        without padding is returned as it is.
 
     Raises:
         KeyError: the names of the parts differ.
         ValueError: the inner shapes of the parts differ.
+
+    Source: padding with a row of the first task as in TensorFlow Serving, batching_session.cc, MergeInputTensors.
     """
     first = parts[0]
-    if len(parts) == 1:
+    if len(parts) == 1 and padding == 0:
         return first
-    return {name: np.concatenate([part[name] for part in parts]) for name in first}
+    joined = {}
+    for name, head in first.items():
+        arrays = [part[name] for part in parts]
+        if padding:
+            arrays.append(np.broadcast_to(head[:1], (padding, *head.shape[1:])))
+        joined[name] = np.concatenate(arrays)
+    return joined
 
 
 def check_rows(outputs: Arrays, size: int) -> None:

@@ -3,49 +3,18 @@
 import logging
 import time
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 
 from batching.batch import Batch, batch_of
+from batching.batch_record import BatchRecord
 from batching.cut import Part
 from batching.errors import DeadlineError, RowsMismatchError, RunError
 from batching.merge import Arrays, check_rows, join_rows, split_rows
-from batching.options import QueueOptions
 from batching.task import Task, TaskResult, failure
 
 logger = logging.getLogger(__name__)
 
 Run = Callable[[Hashable, Arrays, tuple[str, ...]], Arrays]
 """Runs joined inputs once: (key, inputs, names of the wanted outputs) -> outputs by name."""
-
-
-@dataclass(slots=True, eq=False)
-class BatchRecord:
-    """What one execution of the run function was, for statistics.
-
-    Attributes:
-        key: the key of its tasks.
-        options: the options of its tasks.
-        size: rows put in.
-        num_tasks: tasks that ran together.
-        is_retry: whether its tasks had been run before, in a larger group.
-        compute_input_ns: joining the inputs.
-        compute_infer_ns: the run itself.
-        compute_output_ns: dividing the outputs.
-        error: why it failed, or None.
-        mismatch: says which output did not have one row per row put in, or None. This is no failure: if more than one
-            task is concerned they are run one by one instead.
-    """
-
-    key: Hashable
-    options: QueueOptions
-    size: int
-    num_tasks: int
-    is_retry: bool
-    compute_input_ns: int = 0
-    compute_infer_ns: int = 0
-    compute_output_ns: int = 0
-    error: BaseException | None = None
-    mismatch: RowsMismatchError | None = None
 
 
 class Processor:
@@ -78,9 +47,9 @@ class Processor:
         while pending:
             group = pending.pop()
             if isinstance(group.tasks[0], Part) and not group.by_rows:
-                pending.extend(self._whole(group.tasks[0]))
+                pending.extend(self._unjoined(group.tasks[0]))
                 continue
-            record = BatchRecord(group.key, group.options, group.size, len(group.tasks), is_retry=bool(records))
+            record = _record(group, is_retry=bool(records))
             records.append(record)
             outputs = self._execute(group, record)
             answers = _split(group, outputs, record) if record.error is None else None
@@ -97,7 +66,7 @@ class Processor:
         outputs: Arrays = {}
         try:
             wanted = group.outputs
-            inputs = join_rows([task.inputs for task in group.tasks])
+            inputs = join_rows([task.inputs for task in group.tasks], record.padded_size - group.size)
             joined = time.monotonic_ns()
             outputs = self._run(group.key, inputs, wanted)
             if missing := [name for name in wanted if name not in outputs]:
@@ -118,20 +87,21 @@ class Processor:
 
     def _try_smaller(self, group: Batch, record: BatchRecord, started: float) -> list[Batch]:
         """What is to be run instead of a group without answers, the last first; tasks that are lost get the error."""
-        if record.mismatch is not None and len(group.tasks) == 1:
-            return self._whole(group.tasks[0])
+        if record.mismatch is not None and group.options.retry_failed:
+            return [single for task in reversed(group.tasks) for single in self._unjoined(task)]
         if group.may_be_retried:
-            groups = group.divided() if record.mismatch is None else group.singles()
-            return groups[::-1]
+            return group.divided()[::-1]
         self._fail(group, record, started)
         return []
 
-    def _whole(self, part: Task) -> list[Batch]:
-        """The task that a part was cut from, to be run in one piece since its parts cannot be joined."""
-        if isinstance(part, Part) and part.claim_whole():
-            self._withdraw(part.whole)
-            return [batch_of([part.whole], by_rows=False)]
-        return []
+    def _unjoined(self, task: Task) -> list[Batch]:
+        """The task to be run in one piece and not by rows; nothing if it is a part of one that another has claimed."""
+        if not isinstance(task, Part):
+            return [batch_of([task], by_rows=False)]
+        if not task.claim_whole():
+            return []
+        self._withdraw(task.whole)
+        return [batch_of([task.whole], by_rows=False)]
 
     def _fail(self, group: Batch, record: BatchRecord, started: float) -> None:
         error = record.error or record.mismatch
@@ -141,20 +111,24 @@ class Processor:
             task.finish(_result({}, error, task, record, started))
 
 
+def _record(group: Batch, *, is_retry: bool) -> BatchRecord:
+    return BatchRecord(group.key, group.options, group.size, group.padded_size, len(group.tasks), is_retry)
+
+
 def _split(group: Batch, outputs: Arrays, record: BatchRecord) -> Sequence[Arrays] | None:
     """Give each task its outputs, in order; None if that cannot be done, with the reason in the record."""
     begin = time.monotonic_ns()
     tasks = group.tasks
-    is_alone = len(tasks) == 1 and not isinstance(tasks[0], Part)
+    is_untouched = len(tasks) == 1 and record.padded_size == group.size and not isinstance(tasks[0], Part)
     try:
         if group.by_rows:
-            check_rows(outputs, group.size)
-            if not is_alone:
+            check_rows(outputs, record.padded_size)
+            if not is_untouched:
                 return split_rows(outputs, tasks)
         return _whole_outputs(outputs, tasks)
     except RowsMismatchError as mismatch:
         record.mismatch = mismatch
-        return _whole_outputs(outputs, tasks) if is_alone else None
+        return _whole_outputs(outputs, tasks) if is_untouched else None
     except BaseException as error:  # noqa: BLE001 - for example an output that is no array
         record.error = error
         return None

@@ -9,9 +9,10 @@ from typing import Self
 
 from batching.backlog import Backlog
 from batching.batch import Batch
-from batching.counts import Counts, QueueCounts
+from batching.batch_record import BatchRecord
+from batching.counts import Counts
 from batching.errors import BatchingError, StoppedError, TaskCancelledError
-from batching.processor import BatchRecord, Processor, Run
+from batching.processor import Processor, Run
 from batching.task import Task, failure
 
 logger = logging.getLogger(__name__)
@@ -148,11 +149,7 @@ class BatchScheduler:
                 running_batches=len(self._running),
                 running_tasks=sum(len(batch.tasks) for batch in self._running),
                 running_rows=sum(batch.size for batch in self._running),
-                queues={
-                    queue.key: QueueCounts(len(queue), queue.size)
-                    for lane in self._backlog.lanes
-                    for queue in lane.queues.values()
-                },
+                lanes={lane.options: lane.counts() for lane in self._backlog.lanes},
             )
 
     # The threads. --------------------------------------------------------------------------------------------------
@@ -220,14 +217,14 @@ class BatchScheduler:
         with self._lock:
             del self._running[batch]
             for record in records:
-                if record.mismatch is not None:
-                    self._stop_joining(record)
+                self._account(record)
             self._check_drained()
 
-    def _stop_joining(self, record: BatchRecord) -> None:
+    def _account(self, record: BatchRecord) -> None:
         lane = self._backlog.lane(record.options)
-        if lane.joins:
-            lane.stop_joining(time.monotonic())
+        lane.tally.ran(record)
+        if record.mismatch is not None and lane.joins:
+            lane.stop_joining(str(record.mismatch), time.monotonic())
             logger.warning("Requests of %r run alone from now on: %s", record.key, record.mismatch)
 
     def _drop(self, drops: Sequence[Drop]) -> None:
@@ -238,6 +235,8 @@ class BatchScheduler:
             if task.assembly is None or task.assembly.close():
                 task.finish(failure(error, int((time.monotonic() - task.queued_at) * 1e9)))
         with self._lock:
+            for task, error in drops:
+                self._backlog.lane(task.options).tally.drops[type(error)] += 1
             self._dropping -= len(drops)
             self._check_drained()
 

@@ -1,6 +1,7 @@
 """One request's share of a batch, and what becomes of it."""
 
 import logging
+import math
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -64,7 +65,15 @@ class Task:
         done: called exactly once with this task and its result, from any thread. It should return quickly, because a
             worker may wait for it; what it raises is logged and otherwise ignored.
         deadline: the task is dropped if it still waits at this time of ``time.monotonic()``, in seconds.
-        queued_at: when it was submitted, in the same time.
+        priority: the level that is asked for, 1 for the most urgent; 0, or one that the options do not have, means the
+            options' default.
+        timeout_s: how long the task may wait, in seconds, as far as the options' policy lets it choose; 0 means that it
+            does not ask.
+        nbytes: size of the inputs, for the limit on waiting bytes; None means the sum over the arrays, which for
+            object arrays counts pointers only.
+        queued_at: when it was submitted, in the time of ``deadline``.
+        timeout_at: when it has waited too long, in the same time.
+        rank: its place among the ranks of a queue: twice its level, and one more if it was put back.
         queue: where it waits, or None. Only changed under the scheduler's lock; whoever takes it out must finish it.
         taken: rows that were already cut off and given to a worker.
         assembly: what collects its parts, once it was cut.
@@ -78,11 +87,21 @@ class Task:
     options: QueueOptions
     done: Callable[["Task", TaskResult], None] = field(repr=False)
     deadline: float | None = None
+    priority: int = 0
+    timeout_s: float = 0.0
+    nbytes: int | None = None
     queued_at: float = field(init=False, default=0.0)
+    timeout_at: float = field(init=False, default=math.inf)
+    rank: int = field(init=False, default=0)
     queue: "BatchQueue | None" = field(init=False, default=None, repr=False)
     taken: int = field(init=False, default=0)
     assembly: "Assembly | None" = field(init=False, default=None, repr=False)
     is_finished: bool = field(init=False, default=False)
+
+    @property
+    def expires_at(self) -> float:
+        """When something must happen to it if it still waits; infinity if never."""
+        return self.timeout_at if self.deadline is None else min(self.deadline, self.timeout_at)
 
     def finish(self, result: TaskResult) -> None:
         """Hand the result to the caller, and let go of the inputs, which a kept ticket would hold on to."""

@@ -85,8 +85,8 @@ def test_queue_that_does_not_join_gives_single_tasks():
 
 def test_waiting_starts_anew_when_a_task_comes_to_the_front():
     queue = queue_of(task(size=8), task(size=8))
-    assert queue.since == 0.0
+    assert queue.front == (0, 0.0)
 
     queue.take(5.0)
 
-    assert queue.since == 5.0
+    assert queue.front == (0, 5.0)

@@ -16,7 +16,7 @@ from batching import (
     Task,
     TaskCancelledError,
 )
-from tests.batching.tasks import Answers, Gate, double, task
+from tests.batching.tasks import OPTIONS, Answers, Gate, double, task
 
 
 @pytest.fixture
@@ -232,7 +232,7 @@ def test_different_keys_are_never_joined(answers):
         answers.wait(*tasks)
 
     assert gate.calls == [(("k", 0), 1), (("k", 1), 2), (("k", 0), 2)]
-    assert scheduler.counts().queues == {}
+    assert scheduler.counts().lanes[OPTIONS].queues == {}
 
 
 def test_zero_rows_do_not_wait_for_company(answers):

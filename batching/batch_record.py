@@ -1,0 +1,39 @@
+"""What is known of one execution once it is over."""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+from batching.errors import RowsMismatchError
+from batching.options import QueueOptions
+
+
+@dataclass(slots=True, eq=False)
+class BatchRecord:
+    """What one execution of the run function was, for statistics.
+
+    Attributes:
+        key: the key of its tasks.
+        options: the options of its tasks.
+        size: rows put in, without padding.
+        padded_size: rows put in, with padding.
+        num_tasks: tasks that ran together.
+        is_retry: whether its tasks had been run before, in a larger group or in parts.
+        compute_input_ns: joining the inputs.
+        compute_infer_ns: the run itself.
+        compute_output_ns: dividing the outputs.
+        error: why it failed, or None.
+        mismatch: says which output did not have one row per row put in, or None. This is no failure: the tasks get
+            their answers from runs of their own instead.
+    """
+
+    key: Hashable
+    options: QueueOptions
+    size: int
+    padded_size: int
+    num_tasks: int
+    is_retry: bool
+    compute_input_ns: int = 0
+    compute_infer_ns: int = 0
+    compute_output_ns: int = 0
+    error: BaseException | None = None
+    mismatch: RowsMismatchError | None = None
