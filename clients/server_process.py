@@ -102,11 +102,14 @@ class ServerProcess:
     def failure(self, what: str) -> ServerProcessError:
         """Return an error that says what went wrong, whether the server still runs, and the end of its log."""
         exit_code = self._process.poll()
-        if exit_code is not None:
-            self._reader.join()
         state = "it still runs" if exit_code is None else f"it ended with exit code {exit_code}"
-        tail = "".join(f"  {line}\n" for line in list(self._log)[-_LOG_LINES_SHOWN:])
-        return ServerProcessError(f"{what}; {state}. The last lines of its log:\n{tail or '  (none)'}")
+        return ServerProcessError(f"{what}; {state}. The last lines of its log:\n{self.end_of_log()}")
+
+    def end_of_log(self) -> str:
+        """Return the last lines that the server wrote, for a reader who has to find out what went wrong."""
+        if self._process.poll() is not None:
+            self._reader.join()
+        return "\n".join(f"  {line}" for line in list(self._log)[-_LOG_LINES_SHOWN:]) or "  (nothing)"
 
     def _wait_for_address(self, timeout_s: float) -> str:
         try:

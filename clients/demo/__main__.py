@@ -70,8 +70,10 @@ def run(directory: Path) -> bool:
             raise server.failure(f"A request about the model failed: {error}") from error
         with _step("Stop the server (SIGTERM)"):
             exit_code = server.stop(_STOP_TIMEOUT_S)
+        if exit_code != 0:
+            raise server.failure("The server did not finish as it should")
     Console(width=None if sys.stdout.isatty() else _WIDTH_OF_LOGS).print(to_table(lines))
-    return _conclude(lines, exit_code)
+    return _conclude(lines)
 
 
 def _ask(server: ServerProcess, requests: list[Request], labels: np.ndarray) -> list[Line]:
@@ -81,9 +83,10 @@ def _ask(server: ServerProcess, requests: list[Request], labels: np.ndarray) -> 
         outcomes = send_all(server.address, _MODEL, requests, _THREADS, _TRAFFIC_TIMEOUT_S)
     print(f"   Memory of the server: {before:.0f} MiB before, {server.resident_mib():.0f} MiB after")
     faulty = [outcome for outcome in outcomes if outcome.fault]
-    first_of_each = {outcome.request.call.signature: outcome for outcome in reversed(faulty)}
-    for outcome in first_of_each.values():
-        print(f"   Wrong: {outcome.request}: {outcome.fault}")
+    if faulty:
+        first_of_each = {outcome.request.call.signature: outcome for outcome in reversed(faulty)}
+        print(*(f"   Wrong: {outcome.request}: {outcome.fault}" for outcome in first_of_each.values()), sep="\n")
+        print(f"   The last lines of the server's log:\n{server.end_of_log()}")
     quality = {} if faulty else measure(collect(outcomes), labels)
     with InferenceServerClient(server.address) as client:
         return _to_lines(client, outcomes, quality)
@@ -100,13 +103,10 @@ def _to_lines(client: InferenceServerClient, outcomes: list[Outcome], quality: d
     return lines
 
 
-def _conclude(lines: list[Line], exit_code: int) -> bool:
+def _conclude(lines: list[Line]) -> bool:
     bad = [line.signature for line in lines if not line.good]
     if bad:
         print(f"Not good: {', '.join(bad)}.")
-    if exit_code != 0:
-        print(f"The server ended with exit code {exit_code} instead of 0.")
-    if bad or exit_code != 0:
         return False
     print(f"Every one of {sum(line.requests for line in lines):,} answers was right, all from one loaded model.")
     return True
