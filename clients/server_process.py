@@ -38,8 +38,14 @@ class ServerProcess:
 
     address: str
 
-    def __init__(self, model: Path) -> None:
-        command = [sys.executable, "-m", "service", "serve", str(model), "--grpc-port", "0"]
+    def __init__(self, model: Path, *options: str) -> None:
+        """Start the server.
+
+        Args:
+            model: what to serve.
+            options: further options of ``signet serve``.
+        """
+        command = [sys.executable, "-m", "service", "serve", str(model), "--grpc-port", "0", *options]
         self._log: deque[str] = deque(maxlen=_LOG_LINES_KEPT)
         self._announced: Future[str] = Future()
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -82,11 +88,23 @@ class ServerProcess:
         Raises:
             ServerProcessError: it was still there after ``timeout_s`` seconds.
         """
-        self._process.send_signal(signal.SIGTERM)
+        self.send_signal(signal.SIGTERM)
+        return self.wait(timeout_s)
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Send a signal and do not wait for what it does."""
+        self._process.send_signal(number)
+
+    def wait(self, timeout_s: float) -> int:
+        """Return the exit code when the server has ended by itself.
+
+        Raises:
+            ServerProcessError: it was still there after ``timeout_s`` seconds.
+        """
         try:
             return self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:
-            raise self.failure(f"The server did not stop within {timeout_s:g} s of SIGTERM") from None
+            raise self.failure(f"The server did not end within {timeout_s:g} s") from None
 
     def resident_mib(self) -> float:
         """Return how much memory the server holds now, in MiB.
