@@ -9,6 +9,27 @@ from pathlib import Path
 
 _KINDS_BY_MODULE = {
     "tests.exports.kit": ("kit",),
+    "tests.exports.modules": (
+        "module",
+        "several",
+        "captured_constants",
+        "compiled_constants",
+        "deep",
+        "counter",
+        "random",
+        "default_value",
+        "effects",
+    ),
+    "tests.exports.keras_models": ("keras", "keras_in_module", "optimizer"),
+    "tests.exports.tf1": (
+        "tf1_variables",
+        "tf1_tables",
+        "tf1_examples",
+        "tensors",
+        "assign_before_read",
+    ),
+    "tests.exports.edited": ("broken_signature", "unknown_op", "sparse", "text_form"),
+    "tests.exports.weights": ("weights_4_mb_variables", "weights_4_mb_constants"),
 }
 
 _MODULES = {kind: module for module, kinds in _KINDS_BY_MODULE.items() for kind in kinds}
@@ -20,3 +41,17 @@ def export(kind: str, directory: Path) -> Path:
     """Write the SavedModel of this kind to ``directory/KIND`` and return that path."""
     function = getattr(importlib.import_module(_MODULES[kind]), f"export_{kind}")
     return function(directory / kind)
+
+
+class Exports:
+    """Exports each kind at most once, on first use."""
+
+    def __init__(self, directory: Path):
+        self._directory = directory
+        self._paths: dict[str, Path] = {}
+
+    def __call__(self, kind: str) -> Path:
+        """Return the SavedModel of this kind. Copy it before you change it: other tests read it, too."""
+        if kind not in self._paths:
+            self._paths[kind] = export(kind, self._directory)
+        return self._paths[kind]

@@ -127,7 +127,7 @@ def _summary(whole: GraphDef, pruned: GraphDef, sharing: Sharing) -> str:
     functions = f"{len(pruned.library.function)} of {len(whole.library.function)} functions"
     parts = [f"{nodes} and {functions} kept"]
     if sharing.constants:
-        parts.append(f"{len(sharing.constants)} constants of {shared / 1e6:.1f} MB shared as variables")
+        parts.append(f"large constants shared as variables: {len(sharing.constants)} ({shared / 1e6:.1f} MB)")
     if sharing.copied_bytes:
-        parts.append(f"constants of {sharing.copied_bytes / 1e6:.1f} MB are copied for each set of outputs")
+        parts.append(f"large constants copied for each set of outputs: {sharing.copied_bytes / 1e6:.1f} MB")
     return "; ".join(parts)

@@ -89,8 +89,7 @@ def _serve_most(path: Path, tags: frozenset[str], bound: _Bound) -> tuple[LiveGr
             release_memory()
         tried.append((way, failures))
     reasons = {
-        name: "; ".join(f"{way.name}: {failures[name]}" for way, failures in tried if name in failures)
-        for name in bound
+        name: _list_reasons({way.name: failed[name] for way, failed in tried if name in failed}) for name in bound
     }
     best, failures = min(tried, key=lambda attempt: len(attempt[1]))
     graph, failures = _bring_to_life(best, path, tags, bound) if len(failures) < len(bound) else (None, failures)
@@ -113,7 +112,7 @@ def _bring_to_life(
 
 
 def _list_reasons(reasons: Mapping[str, str]) -> str:
-    """Return the signatures by reason, since often all share one."""
+    """Return the names by reason, since often all share one."""
     names_by_reason: dict[str, list[str]] = {}
     for name, reason in reasons.items():
         names_by_reason.setdefault(reason, []).append(name)

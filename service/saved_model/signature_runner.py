@@ -43,6 +43,7 @@ class SignatureRunner:
         self._copies_inputs = bound.signature.effect is Effect.WRITING
         self._plans: OrderedDict[frozenset[str], _Plan] = OrderedDict()
         self._lock = threading.Lock()
+        self._preparing = threading.Lock()
 
     def run(self, inputs: Mapping[str, np.ndarray], outputs: Sequence[str]) -> dict[str, np.ndarray]:
         """Answer the wanted outputs; see ``Servable.run``.
@@ -80,15 +81,29 @@ class SignatureRunner:
         return value.copy() if self._copies_inputs else value
 
     def _plan(self, outputs: frozenset[str]) -> _Plan:
+        """Return the plan for a set of outputs; to prepare one takes long and must not hold up those that are there."""
+        plan = self._find(outputs)
+        if plan is None:
+            with self._preparing:
+                plan = self._find(outputs)
+                if plan is None:
+                    plan = self._make_plan(outputs)
+                    self._keep(outputs, plan)
+        return plan
+
+    def _find(self, outputs: frozenset[str]) -> _Plan | None:
         with self._lock:
             plan = self._plans.get(outputs)
-            if plan is None:
-                plan = self._plans[outputs] = self._make_plan(outputs)
-                if len(self._plans) > MOST_CALLABLES:
-                    self._plans.popitem(last=False)
-            else:
+            if plan is not None:
                 self._plans.move_to_end(outputs)
             return plan
+
+    def _keep(self, outputs: frozenset[str], plan: _Plan) -> None:
+        """Add a plan; the one that goes for it lives on until the runs that use it have ended."""
+        with self._lock:
+            self._plans[outputs] = plan
+            if len(self._plans) > MOST_CALLABLES:
+                self._plans.popitem(last=False)
 
     def _make_plan(self, outputs: frozenset[str]) -> _Plan:
         tensors = {name: self._bound.outputs[name] for name in sorted(outputs)}
