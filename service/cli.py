@@ -49,13 +49,13 @@ async def _run(settings: Settings) -> None:
 def _settings_command(run: Callable[[Settings], None]) -> Callable[..., None]:
     """Make a command whose options are the fields of Settings; a given option wins over its environment variable."""
 
-    def command(paths: list[Path], **options: Any) -> None:
+    def command(paths: list[Path] | None, **options: Any) -> None:
         given = {name: value for name, value in options.items() if value not in (None, [])}
         try:
             settings = Settings(**given)
         except ValidationError as error:
             raise _Failure(_one_line(error)) from None
-        repositories = (*paths, *settings.model_repository)
+        repositories = (*(paths or ()), *settings.model_repository)
         run(settings.model_copy(update={"model_repository": repositories}))
 
     parameters = [

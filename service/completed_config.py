@@ -6,7 +6,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from protos.grpc_service_pb2 import ModelMetadataResponse
-from protos.model_config_pb2 import DataType, ModelConfig, ModelInput, ModelOutput, SignatureConfig
+from protos.model_config_pb2 import (
+    DataType,
+    ModelConfig,
+    ModelDynamicBatching,
+    ModelInput,
+    ModelOutput,
+    SignatureConfig,
+)
 from service.signature import OPEN, Signature, TensorSpec
 
 SIGNATURES: Final = "signatures"
@@ -101,6 +108,10 @@ class CompletedConfig:
             KeyError: there is no such signature.
         """
         return _batching_of(self._configs[name], self.signatures[name])
+
+    def dynamic_batching(self, name: str) -> ModelDynamicBatching:
+        """Return what is configured of a signature's queue; empty when nothing is."""
+        return self._configs[name].dynamic_batching
 
     def max_batch_size(self, name: str) -> int:
         """Return the most rows of a request, or 0 when the signature's tensors have no batch dimension."""

@@ -8,8 +8,11 @@ request became part of. No thread waits for a request: its end is a call of ``do
 
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
+
+import numpy as np
 
 from batching.errors import (
     BatchingError,
@@ -30,7 +33,7 @@ from service.errors import (
 )
 from service.input_checks import Place, check_inputs, check_outputs
 from service.model_statistics import RunDurations
-from service.model_version import ModelVersion, ServedSignature
+from service.model_version import ModelVersion, ServedSignature, SignatureKey
 from service.parameters import RequestParameters
 from service.repository import Repository, Target
 from service.request import Done, InferRequest, InferResponse, Ticket
@@ -46,7 +49,6 @@ class _Taken:
     served: ServedSignature
     outputs: tuple[TensorSpec, ...]
     named_signature: bool
-    deadline: float | None
     received_ns: int
     done: Done
 
@@ -110,18 +112,16 @@ class DataPlane:
         tensors = request.inputs()
         outputs = check_outputs(place, served.signature, request.output_names())
         inputs, rows = check_inputs(place, served, tensors)
-        taken = _Taken(place, loaded, served, outputs, parameters.signature is not None, deadline, received_ns, done)
-        inner_shapes = tuple(
-            (name, array.dtype.str, array.shape[1:] if served.max_batch_size else array.shape)
-            for name, array in inputs.items()
-        )
+        taken = _Taken(place, loaded, served, outputs, parameters.signature is not None, received_ns, done)
         task = Task(
-            key=(loaded.name, loaded.version, served.signature.name, inner_shapes),
+            key=_key(loaded, served, inputs),
             size=rows,
             inputs=inputs,
             outputs=tuple(spec.name for spec in outputs),
             options=served.options,
-            deadline=_queue_deadline(deadline, parameters),
+            deadline=deadline,
+            priority=parameters.priority,
+            timeout_s=max(0, parameters.timeout_us) / 1e6,
             done=lambda _task, result: _finish(taken, rows, result),
         )
         try:
@@ -140,16 +140,16 @@ def _find_signature(target: Target, parameters: RequestParameters) -> ServedSign
             f"the model name asks for signature '{target.signature}' of model '{target.loaded.name}', but the "
             f"parameter 'signature' for '{parameters.signature}'"
         )
+    served = target.loaded.find_alias(target.signature)
     target.loaded.aliases_used.add(target.signature)
-    return target.loaded.find_alias(target.signature)
+    return served
 
 
-def _queue_deadline(deadline: float | None, parameters: RequestParameters) -> float | None:
-    """Return when the request must have left the queue: at the caller's deadline or after its ``timeout``."""
-    if parameters.timeout_us <= 0:
-        return deadline
-    timed_out = time.monotonic() + parameters.timeout_us / 1e6
-    return timed_out if deadline is None else min(deadline, timed_out)
+def _key(loaded: ModelVersion, served: ServedSignature, inputs: Mapping[str, np.ndarray]) -> SignatureKey:
+    """Return what requests must have in common to share a run."""
+    first_inner_axis = 1 if served.max_batch_size else 0
+    tensors = tuple((name, array.dtype.str, array.shape[first_inner_axis:]) for name, array in inputs.items())
+    return loaded.name, loaded.version, served.signature.name, tensors
 
 
 def _finish(taken: _Taken, rows: int, result: TaskResult) -> None:
@@ -196,10 +196,9 @@ def _refusal(error: BatchingError, place: Place) -> SignetError:
 def _failure(error: BaseException, taken: _Taken) -> SignetError:
     """Say why a request that was taken has no answer."""
     place = taken.place
-    if isinstance(error, DeadlineError) and taken.deadline is not None and time.monotonic() >= taken.deadline:
+    if isinstance(error, DeadlineError):
         return DeadlineExceededError(f"the deadline passed while the request waited ({place})")
-    # The task's deadline was then the request's own `timeout`.
-    if isinstance(error, DeadlineError | QueueTimeoutError):
+    if isinstance(error, QueueTimeoutError):
         return UnavailableError(f"Request timeout expired ({place})")
     if isinstance(error, TaskCancelledError):
         return CancelledError(f"the request was cancelled ({place})")

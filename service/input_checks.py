@@ -6,6 +6,7 @@ from typing import Final
 import numpy as np
 
 from service import raw_tensor
+from service.datatypes import BYTES
 from service.errors import InvalidArgumentError
 from service.model_version import ServedSignature
 from service.request import InputTensor
@@ -134,9 +135,10 @@ def _array(place: Place, spec: TensorSpec, tensor: InputTensor) -> np.ndarray:
     try:
         return raw_tensor.decode(spec.datatype, tensor.shape, tensor.data)
     except InvalidArgumentError as error:
+        what = "wrong string elements" if spec.datatype is BYTES else "input byte size mismatch"
         raise place.invalid(
-            f"input byte size mismatch for input '{spec.name}' for model '{place.model}' with datatype "
-            f"{spec.datatype.name} and shape {_text(tensor.shape)}. {error}"
+            f"{what} for input '{spec.name}' for model '{place.model}' with datatype {spec.datatype.name} and shape "
+            f"{_text(tensor.shape)}. {error}"
         ) from error
 
 

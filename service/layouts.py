@@ -34,12 +34,14 @@ class ModelSource:
         versions: the directory of each version number; a version directory or, for a bare SavedModel, the SavedModel.
         config_path: its config.pbtxt, or None when it has none.
         problem: why nothing of it can be served, or None.
+        renamed: whether the user chose the name, so that the name in the configuration does not count.
     """
 
     name: str
     versions: dict[int, Path] = field(default_factory=dict)
     config_path: Path | None = None
     problem: str | None = None
+    renamed: bool = False
 
 
 def is_saved_model(directory: Path) -> bool:

@@ -6,14 +6,15 @@ from typing import Final, cast
 
 import numpy as np
 
+from batching.batch_record import BatchRecord
 from batching.options import Joining, Oversize, QueueOptions
-from batching.processor import BatchRecord
 from batching.scheduler import BatchScheduler
 from service.completed_config import CompletedConfig
 from service.errors import InvalidArgumentError, NotFoundError, UnavailableError
 from service.model_statistics import RunDurations, SignatureStatistics, Statistics, total
+from service.queue_options import queue_options
 from service.servable import Servable
-from service.signature import Effect, Signature
+from service.signature import Signature
 
 SignatureKey = tuple[str, int, str, tuple[tuple[str, str, tuple[int, ...]], ...]]
 """Model, version, signature, and per input its name, datatype and shape without axis 0: what may share a run."""
@@ -64,7 +65,7 @@ class ModelVersion:
             key: ServedSignature(
                 signature,
                 config.max_batch_size(key),
-                _queue_options(signature, config, oversize),
+                queue_options(signature, config, oversize, model=name),
                 SignatureStatistics(),
             )
             for key, signature in servable.signatures.items()
@@ -143,15 +144,3 @@ class ModelVersion:
 
 def _signature_of(key: Hashable) -> str:
     return cast("SignatureKey", key)[2]
-
-
-def _queue_options(signature: Signature, config: CompletedConfig, oversize: Oversize) -> QueueOptions:
-    batching = config.batching(signature.name)
-    if batching.joins:
-        return QueueOptions(
-            max_batch_size=batching.max_batch_size,
-            max_queue_delay_s=batching.max_queue_delay_us / 1e6,
-            oversize=oversize,
-        )
-    shared = not signature.inputs and signature.effect is Effect.PURE
-    return QueueOptions(max_batch_size=1, joining=Joining.SHARE if shared else Joining.ALONE)

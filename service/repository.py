@@ -234,6 +234,8 @@ def _read_config(source: ModelSource) -> ModelConfig:
     if source.problem is not None:
         raise LoadError(f"model '{source.name}': {source.problem}")
     config = ModelConfig() if source.config_path is None else read_config(source.config_path)
+    if source.renamed:
+        config.ClearField("name")
     check_supported(config, model=source.name)
     return config
 

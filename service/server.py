@@ -6,6 +6,7 @@ import gc
 import logging
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import service
@@ -154,4 +155,4 @@ def _single_model(name: str, path: Path) -> ModelSource:
     found = find_models(path)
     if len(found) != 1:
         raise LoadError(f"--model {name}={path}: holds {len(found)} models; expected the directory of one")
-    return ModelSource(name, found[0].versions, found[0].config_path, found[0].problem)
+    return replace(found[0], name=name, renamed=True)

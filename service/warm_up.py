@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 def warm_up(loaded: ModelVersion) -> None:
     """Run each signature that writes nothing with zeros (strings: empty), at one row and at the largest batch.
 
-    A signature that zeros do not suit, such as one that decodes pictures, is left as it is with a warning.
+    A signature that zeros do not suit, such as one that decodes pictures, is left as it is, and the log says so.
     """
     for served in loaded.signatures.values():
         if served.signature.effect is Effect.WRITING:
@@ -26,7 +26,10 @@ def warm_up(loaded: ModelVersion) -> None:
             for rows in sorted({1, served.max_batch_size or 1}):
                 _run(loaded, served, rows)
         except SignetError as error:
-            logger.warning(
+            # Strings have a meaning that only the model knows: that the empty one does not suit it is no surprise.
+            takes_strings = any(spec.datatype is BYTES for spec in served.signature.inputs)
+            logger.log(
+                logging.INFO if takes_strings else logging.WARNING,
                 "model '%s' version %d: no warm-up of signature '%s', zeros do not suit it: %s",
                 loaded.name,
                 loaded.version,

@@ -30,9 +30,7 @@ class FakeServable:
         self.closed = False
         self._lock = threading.Lock()
 
-    def run(
-        self, signature: str, inputs: Mapping[str, np.ndarray], outputs: Sequence[str]
-    ) -> dict[str, np.ndarray]:
+    def run(self, signature: str, inputs: Mapping[str, np.ndarray], outputs: Sequence[str]) -> dict[str, np.ndarray]:
         first = next(iter(inputs.values()), None)
         rows = len(first) if first is not None and first.ndim else 1
         with self._lock:

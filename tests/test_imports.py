@@ -21,7 +21,8 @@ LAYERS = [
     {"signature", "parameters", "raw_tensor", "layouts", "status"},
     {"request", "servable"},
     {"codec", "statistics_codec", "versions", "saved_model", *FAMILY},
-    {"model_version", "settings"},
+    {"queue_options", "settings"},
+    {"model_version"},
     {"input_checks", "warm_up", "repository"},
     {"data_plane", "loading", "inspection"},
     {"servicer"},
@@ -44,6 +45,8 @@ OWNERS = {
         *("codec", "statistics_codec", "versions", "servicer", "transports", "server", *FAMILY),
         # These only pass a ModelConfig on.
         *("repository", "loading", "inspection"),
+        # It turns a part of a ModelConfig into the batcher's options.
+        "queue_options",
     },
     # TensorFlow's own messages (graphs, signatures) stay inside saved_model.
     "google": {"codec", "statistics_codec", "servicer", "transports", "server", "saved_model", *FAMILY},

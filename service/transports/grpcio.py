@@ -1,17 +1,16 @@
 """The reference transport: an asyncio gRPC server on grpcio."""
 
 import asyncio
-import logging
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final, NoReturn, TypeAlias
+from typing import Any, Final, NoReturn, TypeAlias, TypeVar
 
 import grpc
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 
 from protos import grpc_service_pb2 as pb
-from service.errors import SignetError
+from service.errors import InternalError, SignetError
 from service.servicer import Servicer
 from service.status import status_of
 from service.transports.completions import Completions
@@ -31,7 +30,7 @@ _OPTIONS: Final = (
     ("grpc.keepalive_permit_without_calls", 1),
 )
 
-logger = logging.getLogger(__name__)
+M = TypeVar("M", bound=Message)
 
 _Context: TypeAlias = Any  # grpc.aio.ServicerContext, which publishes no types
 
@@ -73,30 +72,32 @@ class GrpcioTransport:
         await self._server.stop(grace_s)
 
     def _handlers(self) -> dict[str, grpc.RpcMethodHandler]:
-        """Return the handlers; they answer serialized messages, so that a worker can serialize the large ones."""
+        """Return the handlers, which take and give serialized messages.
+
+        So a message that cannot be parsed gets a status of ours, and a worker serializes its own large answers.
+        """
         handlers = {
-            name: grpc.unary_unary_rpc_method_handler(
-                partial(self._answer, method), request_deserializer=request_type.FromString
-            )
+            name: grpc.unary_unary_rpc_method_handler(partial(self._answer, request_type, method))
             for name, (request_type, method) in self._servicer.unary_methods().items()
         }
-        handlers["ModelInfer"] = grpc.unary_unary_rpc_method_handler(
-            self._infer, request_deserializer=pb.ModelInferRequest.FromString
-        )
+        handlers["ModelInfer"] = grpc.unary_unary_rpc_method_handler(self._infer)
         return handlers
 
-    async def _answer(self, method: Callable[[Any], Message], message: Message, context: _Context) -> bytes:
+    async def _answer(
+        self, request_type: type[Message], method: Callable[[Any], Message], data: bytes, context: _Context
+    ) -> bytes:
         try:
-            answer = method(message)
+            answer = method(_parse(request_type, data))
         except Exception as error:  # noqa: BLE001 - `status_of` logs what is not expected
             return await _abort(context, error)
         return answer.SerializeToString()
 
-    async def _infer(self, message: pb.ModelInferRequest, context: _Context) -> bytes:
+    async def _infer(self, data: bytes, context: _Context) -> bytes:
         answer = self._completions.future()
         remaining_s = context.time_remaining()
         deadline = None if remaining_s is None else time.monotonic() + remaining_s
         try:
+            message = _parse(pb.ModelInferRequest, data)
             ticket = self._servicer.infer(message, deadline, partial(self._completions.put, answer))
         except Exception as error:  # noqa: BLE001 - likewise
             return await _abort(context, error)
@@ -107,6 +108,13 @@ class GrpcioTransport:
             ticket.cancel()
             raise
         return result if isinstance(result, bytes) else await _abort(context, result)
+
+
+def _parse(request_type: type[M], data: bytes) -> M:
+    try:
+        return request_type.FromString(data)
+    except DecodeError as error:
+        raise InternalError("Unable to parse request") from error
 
 
 async def _abort(context: _Context, error: Exception) -> NoReturn:

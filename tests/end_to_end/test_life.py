@@ -1,0 +1,164 @@
+"""Start and stop: what was taken is answered, and what cannot start says why in one line."""
+
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import grpc
+import numpy as np
+import pytest
+import tritonclient.grpc as triton
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from clients.server_process import ServerProcess
+from tests.end_to_end.calls import call, rows
+from tests.end_to_end.conftest import START_S, STOP_S
+
+pytestmark = pytest.mark.end_to_end
+
+
+def run_signet(*arguments):
+    return subprocess.run(
+        [sys.executable, "-m", "service", *map(str, arguments)],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+
+
+def one_line_without_traceback(run):
+    """Return the program's own line on standard error, after checking that it is the only thing it says."""
+    own = [line for line in run.stderr.splitlines() if line.startswith("signet: ")]
+    assert run.returncode != 0
+    assert "Traceback" not in run.stderr
+    assert len(own) == 1, run.stderr
+    return own[0]
+
+
+def test_missing_path_is_one_clear_line(tmp_path):
+    assert "no such directory" in one_line_without_traceback(
+        run_signet("serve", tmp_path / "nothing", "--grpc-port", 0)
+    )
+
+
+def test_empty_directory_is_one_clear_line(tmp_path):
+    assert "no model found" in one_line_without_traceback(run_signet("serve", tmp_path, "--grpc-port", 0))
+
+
+def test_no_path_is_one_clear_line():
+    assert "nothing to serve" in one_line_without_traceback(run_signet("serve", "--grpc-port", 0))
+
+
+def test_wrong_option_is_one_clear_line(tmp_path):
+    line = one_line_without_traceback(run_signet("serve", tmp_path, "--grpc-port", 70_000))
+    assert "--grpc-port" in line
+
+
+def test_port_in_use_is_one_clear_line(export):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        line = one_line_without_traceback(run_signet("serve", export("kit"), "--grpc-port", port))
+
+    assert f"127.0.0.1:{port}" in line
+
+
+@pytest.mark.parametrize("damage", ["cut graph", "no variables", "cut variables"])
+def test_broken_saved_model_is_one_clear_line(export, tmp_path, damage):
+    path = tmp_path / "broken"
+    subprocess.run(["cp", "-r", export("module"), path], check=True)
+    (data,) = path.glob("variables/variables.data*")
+    graph = path / "saved_model.pb"
+    if damage == "cut graph":
+        graph.write_bytes(graph.read_bytes()[: graph.stat().st_size // 2])
+    elif damage == "no variables":
+        for file in path.glob("variables/*"):
+            file.unlink()
+    else:
+        data.write_bytes(data.read_bytes()[: data.stat().st_size // 2])
+
+    assert str(path) in one_line_without_traceback(run_signet("serve", path, "--grpc-port", 0))
+
+
+def test_inspect_prints_every_signature(export):
+    run = run_signet("inspect", export("kit"))
+
+    assert run.returncode == 0, run.stderr
+    for text in ("serving_default", "x FP32[-1,4]", "info", "it takes no inputs", "output m FP32[]"):
+        assert text in " ".join(run.stdout.split())
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_what_was_taken_is_answered_before_the_server_ends(export, number):
+    callers = 8
+    started = threading.Barrier(callers + 1)
+
+    def work(address, index):
+        x = rows(1, first_id=index + 1)
+        x[0, 3] = 1000  # the model sleeps so many milliseconds
+        with triton.InferenceServerClient(address) as client:
+            assert client.is_server_live()
+            started.wait()
+            return call(client, "kit", {"x": x}, "slow")["y"][0, 0]
+
+    with ServerProcess(export("kit")) as server:
+        server.wait_until_ready(START_S)
+        with ThreadPoolExecutor(callers) as pool, triton.InferenceServerClient(server.address) as client:
+            answers = [pool.submit(work, server.address, index) for index in range(callers)]
+            started.wait()
+            wait_until_taken(client, "kit:slow")
+            server.send_signal(number)
+            ids = [answer.result() for answer in answers]
+        code = server.wait(STOP_S)
+
+    assert code == 0
+    np.testing.assert_array_equal(10.0 * np.arange(1, callers + 1), ids)
+
+
+def wait_until_taken(client, name):
+    """Return when a quick request, sent after the slow ones on a connection that is up, came through."""
+    model, _, _ = name.partition(":")
+    call(client, model, {"x": rows(1)})
+
+
+def test_health_is_told_to_standard_probes(server):
+    with grpc.insecure_channel(server.address) as channel:
+        stub = health_pb2_grpc.HealthStub(channel)
+        for name in ("", "inference.GRPCInferenceService", "readiness", "liveness", "kit"):
+            answer = stub.Check(health_pb2.HealthCheckRequest(service=name), timeout=10)
+            assert answer.status == health_pb2.HealthCheckResponse.SERVING, name
+        with pytest.raises(grpc.RpcError) as caught:
+            stub.Check(health_pb2.HealthCheckRequest(service="nope"), timeout=10)
+    assert caught.value.code() is grpc.StatusCode.NOT_FOUND
+
+
+def test_unix_socket_serves_stock_clients(export, tmp_path):
+    address = f"unix:{tmp_path}/signet.sock"
+    with ServerProcess(export("kit"), "--grpc-address", "127.0.0.1", "--grpc-address", address) as server:
+        server.wait_until_ready(START_S)
+        with triton.InferenceServerClient(address) as client:
+            np.testing.assert_array_equal(rows(2)[:, :2] * 10, call(client, "kit", {"x": rows(2)})["y"])
+        assert server.stop(STOP_S) == 0
+
+
+def test_caller_that_leaves_is_not_computed_for(server, client):
+    """Requests whose deadline passes while they wait are dropped from the queue."""
+    busy = rows(1)
+    busy[0, 3] = 1500
+    before = client.get_inference_statistics("kit:slow").model_stats[0]
+    with ThreadPoolExecutor(14) as pool:
+        first = [pool.submit(call, client, "kit", {"x": busy}, "slow") for _ in range(2)]
+        late = []
+        with triton.InferenceServerClient(server.address) as impatient:
+            late = [pool.submit(call, impatient, "kit", {"x": rows(1)}, "slow", client_timeout=0.5) for _ in range(10)]
+            outcomes = [future.exception() for future in late]
+        for future in first:
+            future.result()
+    after = client.get_inference_statistics("kit:slow").model_stats[0]
+
+    expired = [outcome for outcome in outcomes if outcome is not None]
+    assert all(outcome.status() == "StatusCode.DEADLINE_EXCEEDED" for outcome in expired)
+    assert after.inference_stats.fail.count - before.inference_stats.fail.count == len(expired)
+    assert after.inference_count - before.inference_count == 12 - len(expired)
