@@ -2,7 +2,8 @@
 
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Container
+from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,6 +24,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # it would cut the names of options short, and take [env: ...] for a style
 )
 
 
@@ -51,19 +53,20 @@ def _settings_command(run: Callable[[Settings], None]) -> Callable[..., None]:
 
     def command(paths: list[Path] | None, **options: Any) -> None:
         given = {name: value for name, value in options.items() if value not in (None, [])}
+        if paths:
+            given["model_repository"] = [*paths, *given.get("model_repository", ())]
         try:
             settings = Settings(**given)
         except ValidationError as error:
-            raise _Failure(_one_line(error)) from None
-        repositories = (*(paths or ()), *settings.model_repository)
-        run(settings.model_copy(update={"model_repository": repositories}))
+            raise _Failure(_one_line(error, given)) from None
+        run(settings)
 
     parameters = [
         inspect.Parameter(
             "paths",
             inspect.Parameter.POSITIONAL_OR_KEYWORD,
             annotation=Annotated[
-                list[Path] | None, typer.Argument(metavar="[PATH]...", help="Models or directories of models.")
+                list[Path] | None, typer.Argument(metavar="PATH", help="Models or directories of models.")
             ],
             default=None,
         ),
@@ -74,32 +77,56 @@ def _settings_command(run: Callable[[Settings], None]) -> Callable[..., None]:
 
 
 def _option(name: str, field: FieldInfo) -> inspect.Parameter:
-    """Make the command-line option of a setting; without a value, so that the environment and defaults apply."""
-    flag = f"--{name.replace('_', '-')}"
-    repeated = isinstance(field.default, tuple)
-    value_type: Any = field.annotation
-    if repeated:
-        value_type = list[str]
-    elif value_type is bool:
-        flag = f"{flag}/--no-{name.replace('_', '-')}"
-    help_text = f"{field.description} [env: SIGNET_{name.upper()}]"
-    option = typer.Option(flag, help=help_text, show_default=_default_text(field.default))
+    """Make the command-line option of a setting; without a value, so that the environment and defaults apply.
+
+    Values stay texts: Settings checks them, so that a wrong one is told of in the same way wherever it comes from.
+    """
+    flag = _flag(name)
+    value_type: Any = list[str] if isinstance(field.default, tuple) else str
+    if field.annotation is bool:
+        flag, value_type = f"{flag}/{_flag(f'no_{name}')}", bool
+    help_text = f"{field.description} [env: {_variable(name)}]"
+    option = typer.Option(
+        flag, help=help_text, metavar=_metavar(field.annotation), show_default=_default_text(field.default)
+    )
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[value_type | None, option]
     )
 
 
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _variable(name: str) -> str:
+    return f"SIGNET_{name.upper()}"
+
+
+def _metavar(value_type: object) -> str | None:
+    """Return what the help shows in place of a value."""
+    if value_type is bool:
+        return None
+    if isinstance(value_type, type) and issubclass(value_type, Enum):
+        return "|".join(member.value for member in value_type)
+    return "NUMBER" if value_type in (int, float) else "TEXT"
+
+
 def _default_text(default: object) -> str | bool:
     if isinstance(default, tuple):
         return ", ".join(map(str, default)) or False
+    if isinstance(default, Enum):
+        return str(default.value)
     return False if default is None else str(default)
 
 
-def _one_line(error: ValidationError) -> str:
-    return "; ".join(
-        f"--{'-'.join(str(part) for part in fault['loc']).replace('_', '-')}: {fault['msg']}"
-        for fault in error.errors()
-    )
+def _one_line(error: ValidationError, given: Container[str]) -> str:
+    """Say what is wrong with each value, under the name by which it was given."""
+    faults = []
+    for fault in error.errors():
+        name = str(fault["loc"][0])
+        where = _flag(name) if name in given else _variable(name)
+        faults.append(f"{where} {fault['input']}: {fault['msg']}")
+    return "; ".join(faults)
 
 
 app.command("serve", help="Serve the models at the given paths until SIGTERM.")(_settings_command(_serve))

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Annotated
 
-from annotated_types import Ge, Le
-from pydantic import Field, field_validator
+from annotated_types import Ge, Le, MinLen
+from pydantic import Field, FiniteFloat, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from batching.options import Oversize
@@ -14,7 +14,7 @@ from service.config_completion import ConfigDefaults
 class Settings(BaseSettings):
     """Options of ``signet serve``. Names are Triton's where Triton has the option; units stand in the names."""
 
-    model_config = SettingsConfigDict(env_prefix="SIGNET_", frozen=True, extra="forbid")
+    model_config = SettingsConfigDict(env_prefix="SIGNET_", env_ignore_empty=True, frozen=True, extra="forbid")
 
     model_repository: Annotated[tuple[Path, ...], NoDecode] = Field(
         (), description="A model or a directory of models, in any layout; may be repeated, like the PATH arguments."
@@ -22,7 +22,7 @@ class Settings(BaseSettings):
     model: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="NAME=PATH: serve the model at PATH under this name; may be repeated."
     )
-    grpc_address: Annotated[tuple[str, ...], NoDecode] = Field(
+    grpc_address: Annotated[tuple[str, ...], NoDecode, MinLen(1)] = Field(
         ("127.0.0.1",),
         description="Where to listen for gRPC: an IP address or unix:PATH; may be repeated.",
     )
@@ -51,10 +51,10 @@ class Settings(BaseSettings):
         0, description="Threads within one operation; 0 takes the CPU limit of the container or the machine."
     )
     inter_op_threads: Annotated[int, Ge(0)] = Field(0, description="Threads over operations; 0 likewise.")
-    drain_delay: Annotated[float, Ge(0)] = Field(
+    drain_delay: Annotated[FiniteFloat, Ge(0)] = Field(
         0.0, description="Seconds from SIGTERM, when the server stops to be ready, until it refuses new calls."
     )
-    drain_timeout: Annotated[float, Ge(0)] = Field(
+    drain_timeout: Annotated[FiniteFloat, Ge(0)] = Field(
         30.0, description="Seconds that calls which were taken may need until the server ends nevertheless."
     )
     log_verbose: Annotated[int, Ge(0)] = Field(0, description="0 logs what an operator needs, 1 and more details.")
