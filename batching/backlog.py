@@ -66,7 +66,8 @@ class Backlog:
         if task.deadline is not None and math.isnan(task.deadline):
             raise ValueError("the deadline is not a number")
         self.lane(task.options).add(task, now)
-        self._watch(task)
+        if task.expires_at < math.inf:
+            self._expiring.set(task, task.expires_at)
 
     def remove(self, task: Task, now: float) -> bool:
         """Take out a task; false if it does not wait here any more, so that it belongs to somebody else."""
@@ -97,8 +98,7 @@ class Backlog:
             if waited.queue is None:
                 self._expiring.discard(waited)
             else:
-                waited.timeout_at = math.inf  # it does not wait any more, but the rest of it may come too late
-                self._watch(waited)
+                self._watch_deadline_only(waited)
         return batch
 
     def _expire(self, task: Task, now: float) -> BatchingError | None:
@@ -108,15 +108,16 @@ class Backlog:
             return DeadlineError("the deadline passed before the request's turn came")
         if self.lane(task.options).time_out(task, now):
             return QueueTimeoutError("Request timeout expired")
-        self._watch(task)
+        self._watch_deadline_only(task)
         return None
 
-    def _watch(self, task: Task) -> None:
-        expires_at = task.expires_at
-        if expires_at < math.inf:
-            self._expiring.set(task, expires_at)
-        else:
+    def _watch_deadline_only(self, task: Task) -> None:
+        """Let no timeout count any more: the task was put back for it, or a part of it runs already."""
+        task.timeout_at = math.inf
+        if task.deadline is None:
             self._expiring.discard(task)
+        else:
+            self._expiring.set(task, task.deadline)
 
     def next_expiry(self) -> float:
         """When ``expire`` will have something to do; infinity if nothing expires."""

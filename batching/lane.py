@@ -114,7 +114,6 @@ class Lane:
         if self.options.policy_of(task.rank // 2).timeout_action is TimeoutAction.REJECT:
             self.remove(task, now)
             return True
-        task.timeout_at = math.inf
         queue = _queue_of(task)
         queue.put_back(task, task.rank + 1)
         self._place(queue, now)
@@ -173,11 +172,14 @@ class Lane:
         options = self.options
         if task.size > options.max_batch_size and self._refuses_oversize():
             raise OversizeError(f"{task.size} rows are more than the largest batch, {options.max_batch_size}")
-        _check(self.num_tasks + 1, options.max_queue_size, "requests")
-        _check(self._num_by_level[level] + 1, max_queue_size, "requests")
-        if self.num_tasks:
-            _check(self.size + task.size, options.max_queue_rows, "rows")
-            _check(self.nbytes + (task.nbytes or 0), options.max_queue_bytes, "bytes")
+        if options.max_queue_size and self.num_tasks >= options.max_queue_size:
+            raise _full(options.max_queue_size, "requests")
+        if max_queue_size and self._num_by_level[level] >= max_queue_size:
+            raise _full(max_queue_size, "requests")
+        if options.max_queue_rows and self.num_tasks and self.size + task.size > options.max_queue_rows:
+            raise _full(options.max_queue_rows, "rows")
+        if options.max_queue_bytes and self.num_tasks and self.nbytes + (task.nbytes or 0) > options.max_queue_bytes:
+            raise _full(options.max_queue_bytes, "bytes")
 
     def _refuses_oversize(self) -> bool:
         return self.joins and self.options.joining is Joining.JOIN and self.options.oversize is Oversize.REJECT
@@ -217,12 +219,14 @@ def _nbytes(task: Task) -> int:
     return sum(array.nbytes for array in task.inputs.values())
 
 
-def _check(would_wait: int, limit: int, unit: str) -> None:
-    if limit and would_wait > limit:
-        raise QueueFullError(f"the queue is full: its limit is {limit} waiting {unit}")
+def _full(limit: int, unit: str) -> QueueFullError:
+    return QueueFullError(f"the queue is full: its limit is {limit} waiting {unit}")
 
 
 def _is_joinable(task: Task) -> bool:
     """Whether the rows of a task can be joined with others: there are some, and all inputs have as many."""
     rows = (task.size,)
-    return task.size > 0 and all(array.shape[:1] == rows for array in task.inputs.values())
+    for array in task.inputs.values():  # a loop, because this runs for every task and a generator costs twice as much
+        if array.shape[:1] != rows:
+            return False
+    return task.size > 0
