@@ -1,5 +1,6 @@
 """Start and stop: what was taken is answered, and what cannot start says why in one line."""
 
+import queue
 import signal
 import socket
 import subprocess
@@ -14,7 +15,7 @@ import tritonclient.grpc as triton
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from clients.server_process import ServerProcess
-from tests.end_to_end.calls import call, rows
+from tests.end_to_end.calls import call, rows, tensors
 from tests.end_to_end.conftest import START_S, STOP_S
 
 pytestmark = pytest.mark.end_to_end
@@ -134,31 +135,43 @@ def test_health_is_told_to_standard_probes(server):
     assert caught.value.code() is grpc.StatusCode.NOT_FOUND
 
 
-def test_unix_socket_serves_stock_clients(export, tmp_path):
-    address = f"unix:{tmp_path}/signet.sock"
-    with ServerProcess(export("kit"), "--grpc-address", "127.0.0.1", "--grpc-address", address) as server:
+@pytest.fixture(scope="module")
+def socket_server(export, tmp_path_factory):
+    """A server with one worker that listens on a Unix socket too; returns the socket's address."""
+    address = f"unix:{tmp_path_factory.mktemp('run')}/signet.sock"
+    options = ("--grpc-address", "127.0.0.1", "--grpc-address", address, "--instance-count", "1")
+    with ServerProcess(export("kit"), *options) as server:
         server.wait_until_ready(START_S)
-        with triton.InferenceServerClient(address) as client:
-            np.testing.assert_array_equal(rows(2)[:, :2] * 10, call(client, "kit", {"x": rows(2)})["y"])
+        yield address
         assert server.stop(STOP_S) == 0
 
 
-def test_caller_that_leaves_is_not_computed_for(server, client):
-    """Requests whose deadline passes while they wait are dropped from the queue."""
-    busy = rows(1)
-    busy[0, 3] = 1500
-    before = client.get_inference_statistics("kit:slow").model_stats[0]
-    with ThreadPoolExecutor(14) as pool:
-        first = [pool.submit(call, client, "kit", {"x": busy}, "slow") for _ in range(2)]
-        late = []
-        with triton.InferenceServerClient(server.address) as impatient:
-            late = [pool.submit(call, impatient, "kit", {"x": rows(1)}, "slow", client_timeout=0.5) for _ in range(10)]
-            outcomes = [future.exception() for future in late]
-        for future in first:
-            future.result()
-    after = client.get_inference_statistics("kit:slow").model_stats[0]
+def test_unix_socket_serves_stock_clients(socket_server):
+    with triton.InferenceServerClient(socket_server) as client:
+        np.testing.assert_array_equal(rows(2)[:, :2] * 10, call(client, "kit", {"x": rows(2)})["y"])
 
-    expired = [outcome for outcome in outcomes if outcome is not None]
-    assert all(outcome.status() == "StatusCode.DEADLINE_EXCEEDED" for outcome in expired)
-    assert after.inference_stats.fail.count - before.inference_stats.fail.count == len(expired)
-    assert after.inference_count - before.inference_count == 12 - len(expired)
+
+def test_caller_that_leaves_is_not_computed_for(socket_server):
+    """Requests whose deadline passes while the only worker is busy are dropped from the queue."""
+    busy, late = rows(1), 10
+    busy[0, 3] = 3000
+    outcomes = queue.Queue()
+    with triton.InferenceServerClient(socket_server) as client:
+
+        def send(x, name, **options):
+            def done(result, error):
+                outcomes.put((name, result, error))
+
+            client.async_infer("kit", tensors({"x": x}), done, parameters={"signature": "slow"}, **options)
+
+        send(busy, "busy")
+        # One connection: when this is answered, the busy request was taken.
+        assert client.is_server_live()
+        for _ in range(late):
+            send(rows(1), "late", client_timeout=0.5)
+        answers = [outcomes.get(timeout=60) for _ in range(late + 1)]
+        entry = client.get_inference_statistics("kit:slow").model_stats[0]
+
+    assert [name for name, _, error in answers if error is None] == ["busy"]
+    assert {error.status() for name, _, error in answers if name == "late"} == {"StatusCode.DEADLINE_EXCEEDED"}
+    assert (entry.execution_count, entry.inference_count, entry.inference_stats.fail.count) == (1, 1, late)

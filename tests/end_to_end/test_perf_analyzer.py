@@ -28,7 +28,7 @@ def measure(address, *options):
     "options",
     [
         ("-m", "kit", "--shape", "x:4"),
-        ("-m", "kit", "--shape", "x:4", "--request-parameter", "signature:slow:string"),
+        ("-m", "kit", "--shape", "x:4", "--input-data", "zero", "--request-parameter", "signature:picky:string"),
         ("-m", "kit:wide"),
         ("-m", "kit:tokens", "--shape", "ids:7"),
         ("-m", "kit:embed", "-b", "4"),
