@@ -90,7 +90,8 @@ class Signature:
     def why_not_batchable(self) -> str | None:
         """Why requests of this signature can never share a run, or None when they can.
 
-        Batching needs an open first dimension in every input and output, and a signature that writes nothing.
+        Batching needs an open first dimension in every input and output, and a signature that writes nothing. An
+        input that may be left out then has the rows of its default value, however many there are in the run.
         """
         if self.effect is Effect.WRITING:
             return "it writes to the model's state"
@@ -100,6 +101,8 @@ class Signature:
             for spec in specs:
                 if not spec.has_open_first_dimension:
                     return f"{kind} {spec} has no open first dimension"
+                if spec.optional:
+                    return f"{kind} {spec} may be left out"
         return self.mixes_rows
 
     @property

@@ -107,8 +107,11 @@ def test_dims_are_complete_when_they_have_as_many_axes_as_the_shape():
 
 
 def test_a_tensor_that_is_not_offered_does_not_stand_against_batching():
-    assert paired("").why_no_batch_dimension == "output loss FP32[] has no open first dimension"
-    assert paired('output { name: "scores" }').why_no_batch_dimension is None
+    whole = paired("", inputs=(TEXT,))
+    part = paired('output { name: "scores" }', inputs=(TEXT,))
+
+    assert whole.why_no_batch_dimension == "output loss FP32[] has no open first dimension"
+    assert part.why_no_batch_dimension is None
 
 
 def test_a_signature_that_writes_has_a_batch_dimension_but_may_not_be_batched():

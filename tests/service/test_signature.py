@@ -82,6 +82,10 @@ def test_open_first_dimensions_make_a_signature_batchable(effect):
         ({"inputs": (spec((OPEN, 2)), spec((4, 2), "w"))}, "input w FP32[4,2] has no open first dimension"),
         ({"inputs": (spec(None),)}, "input x FP32[?] has no open first dimension"),
         ({"inputs": (spec(()),)}, "input x FP32[] has no open first dimension"),
+        (
+            {"inputs": (spec((OPEN, 2)), dataclasses.replace(spec((OPEN, 1), "w"), optional=True))},
+            "input w FP32[-1,1] may be left out",
+        ),
         ({"outputs": (spec((), "y"),)}, "output y FP32[] has no open first dimension"),
         ({"mixes_rows": "output y depends on the other rows"}, "output y depends on the other rows"),
     ],
