@@ -24,7 +24,7 @@ class State(Enum):
     """Where a version is in its life; it only moves down this list, or ends in UNAVAILABLE."""
 
     LOADING = "LOADING"
-    """Being read and warmed up; not found by requests."""
+    """To be read, or being read and warmed up; not found by requests."""
     READY = "READY"
     """Found by requests."""
     UNLOADING = "UNLOADING"
@@ -99,6 +99,7 @@ class Repository:
         entry = ModelEntry(source)
         try:
             entry.config = _read_config(source)
+            entry.versions = {version: VersionEntry(State.LOADING) for version in _choose_versions(entry)}
         except LoadError as error:
             entry.problem = str(error)
         self._models[source.name] = entry
@@ -114,17 +115,14 @@ class Repository:
             What went wrong, a line each; a version that failed leaves the others served.
         """
         entry = self._models[name]
-        chosen = choose_versions(entry.source.versions, entry.config.version_policy)
-        if not entry.problem and not chosen:
-            entry.problem = f"model '{name}': the version policy serves none of {sorted(entry.source.versions)}"
         if entry.problem:
             logger.error("model '%s' is unavailable: %s", name, entry.problem)
             return [entry.problem]
-        return [problem for version in chosen if (problem := self._load_version(name, version))]
+        return [problem for version in entry.versions if (problem := self._load_version(name, version))]
 
     def _load_version(self, name: str, version: int) -> str:
         model = self._models[name]
-        entry = model.versions[version] = VersionEntry(State.LOADING)
+        entry = model.versions[version]
         try:
             entry.loaded = self._load(name, version, model.source.versions[version], model.config)
         except LoadError as error:
@@ -193,16 +191,16 @@ class Repository:
 
         Raises:
             NotFoundError: the model or the alias does not exist, or no version of the model is ready.
-            UnavailableError: the latest version has the alias's signature but cannot run it.
+            UnavailableError: no version can run the alias's signature, and the latest has it.
         """
         _, signature, entry = self._resolve(name)
         versions = entry.ready_versions()
         if not versions:
             raise NotFoundError(f"Request for unknown model: '{name}' has no available versions{_because(entry)}")
-        if signature is not None:
-            versions[-1].find_alias(signature)
-            versions = [loaded for loaded in versions if signature in loaded.signatures]
-        return [Target(loaded, signature) for loaded in versions]
+        targets = [Target(each, signature) for each in versions if signature is None or signature in each.signatures]
+        if signature is not None and not targets:
+            versions[-1].find_alias(signature)  # raises, and says why
+        return targets
 
     def ready_versions(self, name: str) -> list[ModelVersion]:
         """Return the ready versions of a model (or of the model of an alias), ascending; none when it is unknown."""
@@ -238,6 +236,15 @@ def _read_config(source: ModelSource) -> ModelConfig:
         config.ClearField("name")
     check_supported(config, model=source.name)
     return config
+
+
+def _choose_versions(entry: ModelEntry) -> list[int]:
+    chosen = choose_versions(entry.source.versions, entry.config.version_policy)
+    if not chosen:
+        raise LoadError(
+            f"model '{entry.source.name}': the version policy serves none of {sorted(entry.source.versions)}"
+        )
+    return chosen
 
 
 def _because(entry: ModelEntry) -> str:
