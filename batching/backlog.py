@@ -15,9 +15,11 @@ from batching.task import Task
 class Backlog:
     """The lanes of all signatures, and the tasks in the order in which they expire.
 
-    Fairness: among lanes with a ready batch the one goes next that has waited longest for a worker since its task
-    arrived and since it was last served. So a signature that is flooded gives way after each batch, and a rare one
-    waits for at most the batches that run and one batch of each other lane.
+    Fairness: lanes that always have a ready batch take turns, in proportion to their weights. A lane that had none
+    gets the present turn with its next one, before those that were served since; it does not save up turns. Among
+    lanes with the same turn the one goes first whose batch has waited longest. So a rare signature waits for the
+    batches that run, not for the backlog of a flooded one. Source: start-time fair queueing (Goyal, Vin, Cheng 1996),
+    with batches as the unit of service.
 
     Invariants:
         - A task waits here from ``add`` until ``remove``, ``expire`` or ``take`` has handed it out, and is handed out
@@ -27,10 +29,11 @@ class Backlog:
     Times are seconds of one monotonic clock that the caller reads. Not thread-safe.
     """
 
-    __slots__ = ("_expiring", "_lanes")
+    __slots__ = ("_expiring", "_lanes", "_turn")
 
     def __init__(self) -> None:
         self._lanes: dict[QueueOptions, Lane] = {}
+        self._turn = 0.0  # of the batch that was taken last
         self._expiring: MutableHeap[float, Task] = MutableHeap()
 
     @property
@@ -89,9 +92,11 @@ class Backlog:
 
     def take(self, now: float) -> Batch | None:
         """Take out the batch that is to be run next, if one is ready. ``expire`` was called with the same time."""
-        lane = self._longest_waiting(now)
+        lane, turn = self._next_lane(now)
         if lane is None:
             return None
+        self._turn = turn
+        lane.next_turn = turn + 1.0 / lane.options.weight
         batch = lane.take(now)
         for task in batch.tasks:
             waited = submitted(task)
@@ -135,11 +140,12 @@ class Backlog:
             self.remove(task, now)
         return tasks
 
-    def _longest_waiting(self, now: float) -> Lane | None:
-        chosen, longest = None, -1.0
+    def _next_lane(self, now: float) -> tuple[Lane | None, float]:
+        """The ready lane with the earliest turn, of several the one that has waited longest; and that turn."""
+        chosen, first = None, (math.inf, math.inf)
         for lane in self._lanes.values():
             if lane.num_tasks and (since := lane.ready_since(now)) is not None:
-                wait = (now - since) * lane.options.weight
-                if wait > longest:
-                    chosen, longest = lane, wait
-        return chosen
+                place = (max(lane.next_turn, self._turn), since)
+                if place < first:
+                    chosen, first = lane, place
+        return chosen, first[0]

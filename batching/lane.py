@@ -36,7 +36,7 @@ class Lane:
         num_tasks: tasks that wait.
         size: rows that wait.
         nbytes: bytes of their inputs, counted only if they are limited.
-        served_at: when a batch was last taken.
+        next_turn: the earliest turn at which the next batch may be taken; kept by the backlog.
         tally: what has happened here.
         queues: the queue of each key that has waiting tasks.
     """
@@ -48,10 +48,10 @@ class Lane:
         "_unready",
         "joins",
         "nbytes",
+        "next_turn",
         "num_tasks",
         "options",
         "queues",
-        "served_at",
         "size",
         "tally",
     )
@@ -62,7 +62,7 @@ class Lane:
         self.num_tasks = 0
         self.size = 0
         self.nbytes = 0
-        self.served_at = -math.inf
+        self.next_turn = 0.0
         self.tally = Tally()
         self.queues: dict[Hashable, BatchQueue] = {}
         self._num_by_level: Counter[int] = Counter()
@@ -131,17 +131,16 @@ class Lane:
             if waited.queue is None:
                 self._account(waited, -1)
         self.size -= size - queue.size
-        self.served_at = now
         self.tally.took(batch, now)
         self._place(queue, now)
         return batch
 
     def ready_since(self, now: float) -> float | None:
-        """Since when a batch waits for a worker here, at most since the last one was taken; None if none is ready."""
+        """Since when the most urgent batch waits for a worker; None if none is ready."""
         while (due := self._unready.first()) is not None and due[0] <= now:
             self._place(due[1], now)
         ready = self._ready.first()
-        return None if ready is None else max(ready[0][1], self.served_at)
+        return None if ready is None else ready[0][1]
 
     def next_ready_at(self) -> float:
         """When the next batch is ready if nothing changes: in the past if one is, infinity if nothing waits."""

@@ -61,7 +61,7 @@ class QueueOptions:
         default_queue_policy: rules for tasks whose priority has no policy of its own; None means that a task's own
             timeout counts as it is, and nothing else.
         priority_queue_policy: rules for the tasks of one priority.
-        weight: how much longer than it did this signature's batches seem to have waited when a free worker chooses.
+        weight: how many batches are run for each batch of a signature of weight 1 while both have work waiting.
 
     Raises:
         ValueError: a value is out of its range or contradicts another.

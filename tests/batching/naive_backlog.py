@@ -32,7 +32,8 @@ class NaiveBacklog:
         self.waiting: list[Waiting] = []
         self.unjoined = set()
         self._taken_at = {}
-        self._served_at = {}
+        self._turn = 0.0
+        self._next_turn = {}
         self._places = 0
 
     def is_full(self, task, level, rows):
@@ -82,14 +83,16 @@ class NaiveBacklog:
         choices = []
         for lane, fronts in best_of_lane.items():
             front = min(front for front, _ in fronts)
-            wait = (now - max(front[1], self._served_at.get(lane, -math.inf))) * lane.weight
-            choices += [(wait, self._batch(lane, key)) for other, key in fronts if other == front]
-        longest = max((wait for wait, _ in choices), default=None)
-        return [batch for wait, batch in choices if wait == longest]
+            place = (max(self._next_turn.get(lane, 0.0), self._turn), front[1])
+            choices += [(place, self._batch(lane, key)) for other, key in fronts if other == front]
+        first = min((place for place, _ in choices), default=None)
+        return [batch for place, batch in choices if place == first]
 
     def taken(self, pairs, now):
         lane, key = next((waiting.lane, waiting.key) for waiting in self.waiting if waiting.task is pairs[0][0])
-        self._served_at[lane] = self._taken_at[lane, key] = now
+        self._taken_at[lane, key] = now
+        self._turn = max(self._next_turn.get(lane, 0.0), self._turn)
+        self._next_turn[lane] = self._turn + 1.0 / lane.weight
         for task, rows in pairs:
             waiting = next(waiting for waiting in self.waiting if waiting.task is task)
             waiting.rows -= rows

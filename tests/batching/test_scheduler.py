@@ -1,5 +1,7 @@
+import resource
 import threading
 import time
+import weakref
 
 import numpy as np
 import pytest
@@ -12,9 +14,12 @@ from batching import (
     OversizeError,
     QueueFullError,
     QueueOptions,
+    QueuePolicy,
+    QueueTimeoutError,
     StoppedError,
     Task,
     TaskCancelledError,
+    TimeoutAction,
 )
 from tests.batching.tasks import OPTIONS, Answers, Gate, double, task
 
@@ -247,3 +252,225 @@ def test_zero_rows_do_not_wait_for_company(answers):
 
     assert result.outputs["y"].shape == (0, 1)
     assert (counts.queued_tasks, counts.queued_rows, counts.running_batches) == (1, 1, 0)
+
+
+def submit_while_busy(scheduler, gate, first, *others):
+    """Let the first task occupy the worker and the others wait."""
+    scheduler.submit(first)
+    gate.entered.acquire()
+    for member in others:
+        scheduler.submit(member)
+
+
+def test_higher_priority_overtakes_what_waits(answers):
+    options = QueueOptions(max_batch_size=1, priority_levels=3, default_priority_level=2)
+    gate = Gate()
+    order = []
+    with BatchScheduler(gate, observe=lambda record: order.append(record.key)) as scheduler:
+        tasks = [
+            task(options=options, key=name, done=answers, priority=priority)
+            for name, priority in (("running", 3), ("low", 3), ("default", 0), ("too low", 9), ("high", 1))
+        ]
+        submit_while_busy(scheduler, gate, *tasks)
+        gate.opened.set()
+        answers.wait(*tasks)
+
+    assert order == ["running", "high", "default", "too low", "low"]
+
+
+OVERRIDABLE = QueuePolicy(default_timeout_s=100.0, allow_timeout_override=True)
+
+
+@pytest.mark.parametrize("policy", [None, OVERRIDABLE])
+def test_own_timeout_acts_while_every_worker_is_busy(answers, policy):
+    options = QueueOptions(max_batch_size=8, default_queue_policy=policy)
+    gate = Gate()
+    with BatchScheduler(gate) as scheduler:
+        running, patient = task(options=options, done=answers), task(1, options=options, done=answers)
+        impatient = task(2, options=options, done=answers, timeout_s=0.05)
+        submit_while_busy(scheduler, gate, running, patient, impatient)
+        (result,) = answers.wait(impatient)
+        assert patient not in answers.results
+        gate.opened.set()
+        answers.wait(patient)
+
+    assert isinstance(result.error, QueueTimeoutError)
+    assert str(result.error) == "Request timeout expired"
+    assert result.batch_size == 0
+    assert scheduler.counts().lanes[options].drops == {QueueTimeoutError: 1}
+
+
+def test_task_whose_timeout_delays_it_is_run_last(answers):
+    policy = QueuePolicy(timeout_action=TimeoutAction.DELAY, default_timeout_s=0.02, allow_timeout_override=True)
+    options = QueueOptions(max_batch_size=1, default_queue_policy=policy)
+    gate, order = Gate(), []
+    with BatchScheduler(gate, observe=lambda record: order.append(record.key)) as scheduler:
+        running, delayed, sentinel, last = (
+            task(options=options, key=name, done=answers, timeout_s=timeout_s, deadline=deadline)
+            for name, timeout_s, deadline in (
+                ("running", 0.0, None),
+                ("delayed", 0.0, None),
+                ("sentinel", 0.0, time.monotonic() + 0.1),
+                ("last", 0.0, None),
+            )
+        )
+        submit_while_busy(scheduler, gate, running, delayed, sentinel)
+        answers.wait(sentinel)  # its deadline is after the timeout, so by now the delay has been noticed
+        scheduler.submit(last)
+        gate.opened.set()
+        answers.wait(running, delayed, last)
+
+    assert order == ["running", "last", "delayed"]
+
+
+def test_answers_keep_the_order_of_the_requests(answers):
+    options = QueueOptions(max_batch_size=1, preserve_ordering=True)
+    first_may_end, order = threading.Event(), []
+
+    def run(key, inputs, outputs):
+        if inputs["x"].item() == 0:
+            assert first_may_end.wait(30)
+        return double(key, inputs, outputs)
+
+    def done(member, result):
+        order.append(result.outputs["y"].item())
+        answers(member, result)
+
+    with BatchScheduler(run, workers=2, observe=lambda record: None) as scheduler:
+        tasks = [task(number, options=options, done=done) for number in range(4)]
+        other = task(9, done=answers)
+        for member in (*tasks, other):
+            scheduler.submit(member)
+        answers.wait(other)
+        assert order == []
+        first_may_end.set()
+        answers.wait(*tasks)
+
+    assert order == [0, 2, 4, 6]
+
+
+def test_callbacks_may_submit_cancel_and_stop(answers):
+    scheduler = BatchScheduler(double)
+    second, third = task(2, done=answers), task(3, done=answers)
+
+    def done(member, result):
+        scheduler.submit(second)
+        scheduler.submit(third)
+        scheduler.cancel(third)
+        scheduler.stop()
+        answers(member, result)
+
+    first = task(1, done=done)
+    scheduler.submit(first)
+    results = answers.wait(first, second, third)
+    scheduler.stop()
+
+    assert [type(result.error) for result in results] == [type(None), StoppedError, TaskCancelledError]
+
+
+def test_worker_outlives_a_defect_of_the_batcher_itself(answers, monkeypatch, caplog):
+    with BatchScheduler(double) as scheduler:
+        monkeypatch.setattr(scheduler._processor, "process", lambda batch: 1 / 0)
+        lost = task(done=answers)
+        scheduler.submit(lost)
+        assert isinstance(answers.wait(lost)[0].error, ZeroDivisionError)
+        monkeypatch.undo()
+        good = task(2, done=answers)
+        scheduler.submit(good)
+        assert answers.wait(good)[0].outputs["y"].item() == 4
+
+    assert "inside the batcher" in caplog.text
+
+
+def test_inputs_are_let_go_when_the_task_is_finished(answers):
+    with BatchScheduler(double) as scheduler:
+        kept = task(done=answers)
+        rows = weakref.ref(kept.inputs["x"])
+        scheduler.submit(kept)
+        answers.wait(kept)
+        scheduler.drain(timeout_s=30.0)
+
+    assert rows() is None
+
+
+def test_idle_scheduler_with_fifty_waiting_queues_uses_no_cpu(answers):
+    options = QueueOptions(max_batch_size=8, max_queue_delay_s=1000.0)
+    with BatchScheduler(double, workers=4) as scheduler:
+        for number in range(50):
+            scheduler.submit(task(options=options, key=number, done=answers, deadline=time.monotonic() + 1000.0))
+        # The wait is what is measured: time in which nothing happens.
+        wakes, cpu = resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw, time.process_time()
+        threading.Event().wait(2.0)
+        wakes, cpu = resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw - wakes, time.process_time() - cpu
+
+    assert cpu < 0.01
+    assert wakes < 20
+
+
+def test_rare_signature_waits_for_one_batch_of_the_flooded_one(answers):
+    """However deep the flood's backlog is, only the batch that runs goes first."""
+    hot, rare = QueueOptions(max_batch_size=4), QueueOptions(max_batch_size=4)
+    gate, order = Gate(), []
+    with BatchScheduler(gate, observe=lambda record: order.append(record.options)) as scheduler:
+        flood = [task(number, options=hot, done=answers) for number in range(400)]
+        submit_while_busy(scheduler, gate, *flood, asked := task(options=rare, done=answers))
+        gate.opened.set()
+        answers.wait(*flood, asked)
+
+    assert order.index(rare) == 1
+
+
+def test_workers_run_side_by_side(answers):
+    options = QueueOptions(max_batch_size=1)
+    together = threading.Barrier(3, timeout=30)
+
+    def run(key, inputs, outputs):
+        together.wait()
+        return double(key, inputs, outputs)
+
+    with BatchScheduler(run, workers=3) as scheduler:
+        tasks = [task(number, options=options, done=answers) for number in range(3)]
+        for member in tasks:
+            scheduler.submit(member)
+        results = answers.wait(*tasks)
+
+    assert all(result.error is None for result in results)
+
+
+def test_batch_waits_for_company_no_longer_than_the_delay(answers):
+    options = QueueOptions(max_batch_size=2, max_queue_delay_s=0.05)
+    with BatchScheduler(double) as scheduler:
+        alone, *pair = (task(number, options=options, done=answers) for number in range(3))
+        scheduler.submit(alone)
+        (waited,) = answers.wait(alone)
+        for member in pair:
+            scheduler.submit(member)
+        joined = answers.wait(*pair)
+
+    assert 50e6 <= waited.queue_ns < 5e9
+    assert [result.batch_size for result in joined] == [2, 2]
+
+
+def test_durations_of_a_cut_task_do_not_exceed_the_time_that_passed(answers):
+    options = QueueOptions(max_batch_size=1)
+    together = threading.Barrier(4, timeout=30)
+
+    def run(key, inputs, outputs):
+        together.wait()
+        return double(key, inputs, outputs)
+
+    with BatchScheduler(run, workers=4) as scheduler:
+        asked = task(size=4, options=options, done=answers)
+        began = time.monotonic_ns()
+        scheduler.submit(asked)
+        (result,) = answers.wait(asked)
+        passed = time.monotonic_ns() - began
+
+    spent = result.queue_ns + result.compute_input_ns + result.compute_infer_ns + result.compute_output_ns
+    assert 0 < spent <= passed
+    assert result.batch_size == 1
+
+
+def test_no_workers_are_refused():
+    with pytest.raises(ValueError, match="workers must be at least 1"):
+        BatchScheduler(double, workers=0)

@@ -1,0 +1,93 @@
+import numpy as np
+import pytest
+
+from batching import Joining, QueueFullError, QueueOptions
+from batching.lane import Lane
+from tests.batching.tasks import task
+
+
+def test_rows_that_wait_are_limited():
+    options = QueueOptions(max_batch_size=8, max_queue_rows=10)
+    lane = Lane(options)
+    lane.add(task(size=6, options=options), 0.0)
+    lane.add(task(size=4, options=options), 0.0)
+
+    with pytest.raises(QueueFullError, match="limit is 10 waiting rows"):
+        lane.add(task(size=1, options=options), 0.0)
+    lane.take(1.0)
+    lane.add(task(size=6, options=options), 1.0)
+    assert lane.size == 10
+
+
+def test_task_above_the_limit_is_taken_if_nothing_waits():
+    options = QueueOptions(max_batch_size=8, max_queue_rows=10)
+    lane = Lane(options)
+
+    lane.add(task(size=100, options=options), 0.0)
+
+    assert lane.size == 100
+
+
+def test_bytes_that_wait_are_limited_by_what_the_tasks_say_or_hold():
+    options = QueueOptions(max_batch_size=8, max_queue_bytes=100)
+    lane = Lane(options)
+    held, told = task(size=5, options=options), task(size=1, options=options, nbytes=60)
+    lane.add(held, 0.0)
+    assert lane.nbytes == 40
+    lane.add(told, 0.0)
+
+    with pytest.raises(QueueFullError, match="waiting bytes"):
+        lane.add(task(size=1, options=options), 0.0)
+    lane.remove(told, 0.0)
+    assert lane.nbytes == 40
+    assert lane.counts().drops == {QueueFullError: 1}
+
+
+def test_inputs_with_different_first_dimensions_run_alone_and_whole():
+    options = QueueOptions(max_batch_size=2)
+    lane = Lane(options)
+    uneven = task(size=3, options=options)
+    uneven.inputs = {"x": np.zeros((3, 1)), "anchors": np.zeros((7, 4))}
+    tasks = [task(options=options), uneven, task(options=options)]
+    for now, member in enumerate(tasks):
+        lane.add(member, float(now))
+
+    batches = [lane.take(3.0), lane.take(3.0)]
+
+    assert [list(batch.tasks) for batch in batches] == [[tasks[0], tasks[2]], [uneven]]
+    assert not batches[1].by_rows
+
+
+def test_a_million_keys_leave_nothing_behind():
+    options = QueueOptions(max_batch_size=8)
+    lane = Lane(options)
+    for number in range(1000):  # the sizes of the containers show the trend as well as a million would
+        lane.add(task(options=options, key=number), 0.0)
+        lane.take(0.0)
+
+    assert len(lane.queues) == len(lane._ready) == len(lane._unready) == 0
+    assert len(lane._ready._heap) + len(lane._unready._heap) < 200
+
+
+def test_tasks_that_run_alone_need_no_queue_per_key():
+    options = QueueOptions(max_batch_size=8, joining=Joining.ALONE)
+    lane = Lane(options)
+    for number in range(10):
+        lane.add(task(options=options, key=number), 0.0)
+
+    assert len(lane.queues) == 1
+    assert [lane.take(0.0).key for _ in range(10)] == list(range(10))
+
+
+def test_counts_tell_waits_runs_and_drops():
+    options = QueueOptions(max_batch_size=8)
+    lane = Lane(options)
+    lane.add(task(options=options, size=3), 10.0)
+    lane.add(task(options=options, size=20), 11.0)
+    lane.take(12.0)
+    lane.take(13.0)
+    counts = lane.counts()
+
+    assert (counts.queued_tasks, counts.queued_rows) == (1, 7)
+    assert (counts.started_tasks, counts.waited_s, counts.longest_wait_s) == (2, 3.0, 2.0)
+    assert [(queue.tasks, queue.rows) for queue in counts.queues.values()] == [(1, 7)]
