@@ -9,6 +9,7 @@ from tensorflow.core.protobuf.meta_graph_pb2 import AssetFileDef, MetaGraphDef
 from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
 from service.errors import LoadError
+from service.saved_model.broken_files import BrokenFilesError
 
 _BINARY = "saved_model.pb"
 _TEXT = "saved_model.pbtxt"
@@ -37,14 +38,34 @@ def variables_prefix(path: Path) -> Path:
     return path / "variables" / "variables"
 
 
-def has_variables_index(path: Path) -> bool:
-    """Whether the checkpoint's index is there; the files with the values are checked when they are read."""
-    return variables_prefix(path).with_suffix(".index").is_file()
+def has_checkpoint(path: Path) -> bool:
+    """Whether the SavedModel has a checkpoint; one without variables has none.
+
+    Raises:
+        BrokenFilesError: the index is there, but not every file with values.
+    """
+    if not variables_prefix(path).with_suffix(".index").is_file():
+        return False
+    data = {file.name for file in variables_prefix(path).parent.glob("variables.data-*")}
+    count = int(next(iter(data)).rpartition("-")[2]) if data else 1
+    for number in range(count):
+        name = f"variables.data-{number:05d}-of-{count:05d}"
+        if name not in data:
+            raise BrokenFilesError(f"variables/{name} is missing")
+    return True
 
 
 def asset_feeds(path: Path, meta_graph: MetaGraphDef) -> dict[str, str]:
-    """Return for each tensor that names an asset the file's path on this machine."""
-    return {asset.tensor_info.name: str(path / "assets" / asset.filename) for asset in _assets(meta_graph)}
+    """Return for each tensor that names an asset the file's path on this machine.
+
+    Raises:
+        BrokenFilesError: an asset is missing.
+    """
+    assets = _assets(meta_graph)
+    for asset in assets:
+        if not (path / "assets" / asset.filename).exists():
+            raise BrokenFilesError(f"assets/{asset.filename} is missing")
+    return {asset.tensor_info.name: str(path / "assets" / asset.filename) for asset in assets}
 
 
 def _assets(meta_graph: MetaGraphDef) -> list[AssetFileDef]:

@@ -11,7 +11,7 @@ from tensorflow.core.protobuf.meta_graph_pb2 import MetaGraphDef
 
 from service.saved_model.blueprint import Blueprint, SetupStep
 from service.saved_model.broken_files import BrokenFilesError
-from service.saved_model.files import asset_feeds, has_variables_index, read_meta_graph, variables_prefix
+from service.saved_model.files import asset_feeds, has_checkpoint, read_meta_graph, variables_prefix
 from service.saved_model.graph_index import node_of
 from service.saved_model.signature_defs import BoundSignature
 
@@ -24,7 +24,7 @@ def read(path: Path, tags: frozenset[str], signatures: Mapping[str, BoundSignatu
     """Return the meta graph's own graph, its restore op and its init op.
 
     Raises:
-        BrokenFilesError: the graph has variables and the checkpoint is missing.
+        BrokenFilesError: the checkpoint or an asset is missing.
     """
     meta_graph = read_meta_graph(path, tags)
     assets = asset_feeds(path, meta_graph)
@@ -36,7 +36,7 @@ def _restore(path: Path, meta_graph: MetaGraphDef, assets: Mapping[str, str]) ->
     saver = meta_graph.saver_def
     if not saver.restore_op_name:
         return ()
-    if not has_variables_index(path):
+    if not has_checkpoint(path):
         if any(node.op in _VARIABLE_OPS for node in meta_graph.graph_def.node):
             raise BrokenFilesError("the graph has variables, but variables/variables.index is missing")
         return ()

@@ -56,9 +56,10 @@ class LiveGraph:
             raise
 
     def close(self) -> None:
-        """Free the Session and with it the weights."""
+        """Free the Session, and with its last reference the weights."""
         self.runners.clear()
         self._session.close()
+        del self._session
 
     def _set_up(self, constants: Iterable[SharedConstant], steps: Iterable[SetupStep]) -> None:
         with self._session.graph.as_default():
@@ -67,10 +68,9 @@ class LiveGraph:
         for step in steps:
             try:
                 self._session.run([self._session.graph.get_operation_by_name(node) for node in step.nodes], step.feeds)
-            except tf.errors.DataLossError as error:
-                raise BrokenFilesError(
-                    f"{step.purpose} failed, a file is cut or damaged: {shorten(error.message)}"
-                ) from error
+            except (tf.errors.DataLossError, tf.errors.OutOfRangeError) as error:
+                text = f"{step.purpose} failed, a file is cut or damaged: {shorten(error.message)}"
+                raise BrokenFilesError(text) from error
             except tf.errors.OpError as error:
                 raise LoadError(f"{step.purpose} failed: {shorten(error.message)}") from error
 

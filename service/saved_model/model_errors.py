@@ -9,6 +9,7 @@ _NOISE = re.compile(
     r"\s*\[\[\{\{.*$"  # the node's name in the graph, and what hangs on it
     r"|\s*Original stack trace for .*$"
     r"|\s*(Detected at node|Defined at|Errors may have originated|Stack trace for op definition) .*$"
+    r"|^Graph execution error:"
     r"|\s*\d+ (root error\(s\) found|successful operations|derived errors ignored)\.?"
     r"|\s*\(\d+\) (?=[A-Z_]+: )",
     re.DOTALL,
