@@ -1,14 +1,15 @@
 """The RPCs of the service, message in, message out; no transport is known here."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from google.protobuf.message import Message
 
 from protos import grpc_service_pb2 as pb
 from service import codec, statistics_codec
+from service.caller import Caller
 from service.data_plane import DataPlane
 from service.errors import InternalError, InvalidArgumentError, SignetError
 from service.model_version import ModelVersion
@@ -21,14 +22,30 @@ _EXTENSIONS = ("model_configuration", "binary_tensor_data", "parameters", "stati
 
 logger = logging.getLogger(__name__)
 
-UnaryMethods = dict[str, tuple[type[Message], Callable[[Any], Message]]]
+UnaryMethods = dict[str, tuple[type[Message], Callable[[Any, Caller], Message]]]
+"""By name of the RPC: the type of its request, and the method that answers it for a caller."""
+
+
+class Rpcs(Protocol):
+    """Some RPCs of the service that belong together."""
+
+    def unary_methods(self) -> UnaryMethods:
+        """Return the RPCs with one request and one answer."""
+        ...
 
 
 class Servicer:
     """Answers every RPC of the service that is offered. Methods raise the domain's errors."""
 
     def __init__(
-        self, repository: Repository, data_plane: DataPlane, *, name: str, version: str, is_ready: Callable[[], bool]
+        self,
+        repository: Repository,
+        data_plane: DataPlane,
+        *,
+        name: str,
+        version: str,
+        is_ready: Callable[[], bool],
+        further: Sequence[Rpcs] = (),
     ) -> None:
         """Create the servicer.
 
@@ -38,16 +55,18 @@ class Servicer:
             name: of the server, as ServerMetadata tells it.
             version: of the server, likewise.
             is_ready: whether the server as a whole is ready.
+            further: RPCs beside those of this class, each group in a file of its own.
         """
         self._repository = repository
         self._data_plane = data_plane
         self._name = name
         self._version = version
         self._is_ready = is_ready
+        self._further = further
 
     def unary_methods(self) -> UnaryMethods:
-        """Return the type of the request and the method of each RPC but ModelInfer."""
-        return {
+        """Return the type of the request and the method of each unary RPC but ModelInfer."""
+        own: dict[str, tuple[type[Message], Callable[[Any], Message]]] = {
             "ServerLive": (pb.ServerLiveRequest, self.server_live),
             "ServerReady": (pb.ServerReadyRequest, self.server_ready),
             "ModelReady": (pb.ModelReadyRequest, self.model_ready),
@@ -56,6 +75,10 @@ class Servicer:
             "ModelConfig": (pb.ModelConfigRequest, self.model_config),
             "ModelStatistics": (pb.ModelStatisticsRequest, self.model_statistics),
         }
+        methods: UnaryMethods = {name: (kind, _for_anybody(method)) for name, (kind, method) in own.items()}
+        for rpcs in self._further:
+            methods |= rpcs.unary_methods()
+        return methods
 
     def infer(
         self, message: pb.ModelInferRequest, deadline: float | None, done: Callable[[bytes | SignetError], None]
@@ -127,6 +150,10 @@ class Servicer:
         if not chosen:
             raise InvalidArgumentError(f"requested model version is not available for model '{name}'")
         return chosen
+
+
+def _for_anybody(method: Callable[[Any], Message]) -> Callable[[Any, Caller], Message]:
+    return lambda message, _caller: method(message)
 
 
 def _encode(done: Callable[[bytes | SignetError], None], result: InferResponse | SignetError) -> None:

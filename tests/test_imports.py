@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 FAMILY = {"model_config", "config_tensors", "config_completion", "completed_config"}
 LAYERS = [
     {"__init__"},
-    {"errors", "datatypes", "model_statistics", "logs"},
+    {"errors", "datatypes", "model_statistics", "logs", "caller"},
     {"signature", "parameters", "raw_tensor", "layouts", "status"},
     {"request", "servable"},
     {"codec", "statistics_codec", "versions", "saved_model", *FAMILY},

@@ -10,6 +10,7 @@ import grpc
 from google.protobuf.message import DecodeError, Message
 
 from protos import grpc_service_pb2 as pb
+from service.caller import Caller, caller_of
 from service.errors import InternalError, SignetError
 from service.servicer import Servicer
 from service.status import status_of
@@ -84,10 +85,10 @@ class GrpcioTransport:
         return handlers
 
     async def _answer(
-        self, request_type: type[Message], method: Callable[[Any], Message], data: bytes, context: _Context
+        self, request_type: type[Message], method: Callable[[Any, Caller], Message], data: bytes, context: _Context
     ) -> bytes:
         try:
-            answer = method(_parse(request_type, data))
+            answer = method(_parse(request_type, data), caller_of(context.peer()))
         except Exception as error:  # noqa: BLE001 - `status_of` logs what is not expected
             return await _abort(context, error)
         return answer.SerializeToString()
