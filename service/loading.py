@@ -11,6 +11,7 @@ from service.errors import LoadError
 from service.layouts import saved_model_directory
 from service.model_config import MODEL_FILENAME, graph_tags, thread_counts
 from service.model_version import ModelVersion
+from service.row_probe import probe_signatures
 from service.settings import Settings
 from service.warm_up import warm_up
 
@@ -69,7 +70,7 @@ def load_version(name: str, version: int, directory: Path, config: ModelConfig, 
         completed = complete(
             config,
             model=name,
-            signatures=servable.signatures,
+            signatures=probe_signatures(servable, model=name),
             unavailable=servable.unavailable,
             defaults=settings.config_defaults(),
         )

@@ -23,7 +23,7 @@ LAYERS = [
     {"codec", "statistics_codec", "versions", "saved_model", *FAMILY},
     {"queue_options", "settings"},
     {"model_version"},
-    {"input_checks", "warm_up", "repository"},
+    {"input_checks", "warm_up", "row_probe", "repository"},
     {"data_plane", "loading", "inspection"},
     {"servicer"},
     {"transports"},

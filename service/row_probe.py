@@ -1,0 +1,108 @@
+"""Finds out at load time whether the rows of a batch influence each other.
+
+An open first dimension does not say that rows are independent: a model may subtract the mean of the batch. Such a
+signature would answer a caller differently depending on who else asks, so its requests must run alone.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from service.datatypes import BYTES
+from service.errors import SignetError
+from service.servable import Servable
+from service.signature import OPEN, Effect, Signature, TensorSpec
+
+_ROWS: Final = 3
+_OPEN_SIZE: Final = 4
+"""The size of open dimensions other than the first."""
+
+# Joining may change the last bits of a float, in every batching server: other sizes take other code paths.
+_TOLERANCE: Final = 1e-3
+_HALF_TOLERANCE: Final = 5e-2
+"""For FP16 and BF16, whose last bits are as large as 1e-3 and 8e-3."""
+
+logger = logging.getLogger(__name__)
+
+Arrays = Mapping[str, np.ndarray]
+
+
+def probe_signatures(servable: Servable, *, model: str) -> dict[str, Signature]:
+    """Return the signatures of a servable, those whose rows mix marked as such, with a warning for each.
+
+    Distinct random rows are run each alone, twice, and then together. A difference that the two lone runs do not show
+    means that rows mix. Only pure signatures are probed, and none that takes strings, which cannot be made up.
+
+    Args:
+        servable: whose signatures are run.
+        model: the model's name, for the log.
+    """
+    return {key: _probe(servable, signature, model) for key, signature in servable.signatures.items()}
+
+
+def _probe(servable: Servable, signature: Signature, model: str) -> Signature:
+    takes_strings = any(spec.datatype is BYTES for spec in signature.inputs)
+    if signature.effect is not Effect.PURE or not signature.batchable or takes_strings:
+        return signature
+    try:
+        mixing = _find_mixing(servable, signature)
+    except SignetError as error:
+        logger.info("model '%s': rows of signature '%s' could not be probed: %s", model, signature.name, error)
+        return signature
+    if mixing is None:
+        return signature
+    logger.warning("model '%s': signature '%s' is not batched: %s", model, signature.name, mixing)
+    return replace(signature, mixes_rows=mixing)
+
+
+def _find_mixing(servable: Servable, signature: Signature) -> str | None:
+    """Return which output shows that rows mix, and by how much; None when none does."""
+    random = np.random.default_rng(0)  # the same rows at every start, so that the verdict is the same
+    rows = {spec.name: _random_rows(spec, random) for spec in signature.inputs if not spec.optional}
+    outputs = [spec.name for spec in signature.outputs]
+
+    def run(start: int, stop: int) -> Arrays:
+        inputs = {name: array[start:stop] for name, array in rows.items()}
+        return servable.run(signature.name, inputs, outputs)
+
+    alone = [run(row, row + 1) for row in range(_ROWS)]
+    again = [run(row, row + 1) for row in range(_ROWS)]
+    together = run(0, _ROWS)
+    for spec in signature.outputs:
+        name, tolerance = spec.name, _HALF_TOLERANCE if spec.datatype.name in ("FP16", "BF16") else _TOLERANCE
+        if together[name].shape[:1] != (_ROWS,) or any(each[name].shape[:1] != (1,) for each in alone):
+            return f"output '{name}' has shape {list(together[name].shape)} for {_ROWS} rows"
+        for row in range(_ROWS):
+            difference = _difference(alone[row][name][0], together[name][row])
+            if difference > tolerance >= _difference(alone[row][name][0], again[row][name][0]):
+                return f"rows mix: output '{name}' of a row differs by {difference:.3g} when it runs with others"
+    return None
+
+
+def _random_rows(spec: TensorSpec, random: np.random.Generator) -> np.ndarray:
+    """Return distinct rows; integers are small, since they may be positions in a table."""
+    shape = [_OPEN_SIZE if size == OPEN else size for size in spec.shape or ()]
+    shape[0] = _ROWS
+    if spec.datatype.name == "BOOL":
+        return random.integers(0, 2, shape).astype(bool)
+    if spec.datatype.dtype.kind in "iu":
+        return random.integers(0, 4, shape).astype(spec.datatype.dtype)
+    return random.random(shape).astype(spec.datatype.dtype)
+
+
+def _difference(one: np.ndarray, other: np.ndarray) -> float:
+    """Return the largest difference relative to the largest value; 1 for anything else that is not equal."""
+    if one.shape != other.shape:
+        return 1.0
+    if one.dtype.kind in "OSUbiu":
+        return 0.0 if np.array_equal(one, other) else 1.0
+    first, second = one.astype(np.float64), other.astype(np.float64)
+    if np.array_equal(first, second, equal_nan=True):
+        return 0.0
+    difference = np.abs(first - second)
+    if not np.isfinite(difference).all():
+        return 1.0
+    return float(difference.max() / max(np.abs(first).max(), np.finfo(np.float32).tiny))
