@@ -21,7 +21,7 @@ from batching.errors import (
     StoppedError,
     TaskCancelledError,
 )
-from batching.options import Joining, Oversize, QueueOptions
+from batching.options import FillValue, Joining, Oversize, QueueOptions
 from batching.policy import QueuePolicy, TimeoutAction
 from batching.scheduler import BatchScheduler
 from batching.task import Task, TaskResult
@@ -32,6 +32,7 @@ __all__ = [
     "BatchingError",
     "Counts",
     "DeadlineError",
+    "FillValue",
     "Joining",
     "LaneCounts",
     "Oversize",

@@ -4,7 +4,7 @@ import threading
 import time
 
 from batching.merge import join_rows, slice_rows
-from batching.task import Task, TaskResult
+from batching.task import Task, TaskResult, failure
 
 
 class Part(Task):
@@ -28,8 +28,12 @@ class Part(Task):
         self.whole = whole
 
     def claim_whole(self) -> bool:
-        """Claim the right to finish the whole task; true once."""
+        """Claim the right to finish the whole task before all parts are answered; true once."""
         return self.assembly is not None and self.assembly.close()
+
+    def claim_unjoinable(self) -> bool:
+        """Claim the right to run the whole task again after all parts were answered but do not fit; true once."""
+        return self.assembly is not None and self.assembly.claim_unjoinable()
 
 
 class Assembly:
@@ -38,12 +42,13 @@ class Assembly:
     Parts may be run by several workers at once and end in any order.
     """
 
-    __slots__ = ("_lock", "_open", "_results", "_rows_left", "_whole")
+    __slots__ = ("_is_unjoinable", "_lock", "_open", "_results", "_rows_left", "_whole")
 
     def __init__(self, whole: Task) -> None:
         self._whole = whole
         self._lock = threading.Lock()
         self._open = True
+        self._is_unjoinable = False
         self._rows_left = whole.size
         self._results: dict[int, TaskResult] = {}
 
@@ -66,11 +71,29 @@ class Assembly:
                 self._whole.finish(result)
             return
         with self._lock:
+            if not self._open:
+                return
             self._results[part.start] = result
             self._rows_left -= part.size
             results = [self._results[start] for start in sorted(self._results)] if self._rows_left == 0 else []
         if results and self.close():
-            self._whole.finish(_join(results, self._whole))
+            self._finish(results)
+
+    def claim_unjoinable(self) -> bool:
+        """Whether all parts were answered but their outputs could not be joined; true once, for who runs the whole."""
+        with self._lock:
+            was_unjoinable, self._is_unjoinable = self._is_unjoinable, False
+        return was_unjoinable
+
+    def _finish(self, results: list[TaskResult]) -> None:
+        try:
+            joined = _join(results, self._whole)
+        except ValueError:  # their inner shapes differ, because they depend on what is in the rows
+            self._is_unjoinable = True
+        except BaseException as error:  # noqa: BLE001 - no memory, for example: it belongs to the caller
+            self._whole.finish(failure(error))
+        else:
+            self._whole.finish(joined)
 
 
 def cut(task: Task, size: int) -> Part:

@@ -9,6 +9,9 @@ from types import MappingProxyType
 
 from batching.policy import CALLERS_TIMEOUT, QueuePolicy
 
+FillValue = bool | int | float | bytes
+"""What shorter rows are filled up with; it must fit the input's dtype."""
+
 
 class Joining(Enum):
     """Which tasks may be answered by one run."""
@@ -50,6 +53,11 @@ class QueueOptions:
         preferred_batch_size: rows of batches that are run at once and in preference to others, largest first.
         allowed_batch_sizes: if not empty, the only sizes of runs, ascending, the last one ``max_batch_size``: batches
             are padded with copies of their first row, whose outputs are dropped.
+        pad_variable_length_inputs: by name the inputs whose inner sizes may differ between the tasks of a batch, with
+            the value that shorter ones are filled up with at the end. A task's key must leave these sizes out, as
+            ``inner_shape`` does.
+        trimmed_outputs: by name the outputs whose inner axes follow those of such an input, with its name: an axis
+            that has the filled-up size is cut back to the size that the task's own input has. No other output is cut.
         max_queue_size: most tasks that may wait; one more is refused. 0 means no limit.
         max_queue_rows: most rows that may wait; 0 means no limit. A task is taken in any case if nothing waits.
         max_queue_bytes: most bytes of inputs that may wait, likewise.
@@ -74,6 +82,8 @@ class QueueOptions:
     max_queue_delay_s: float = 0.0
     preferred_batch_size: tuple[int, ...] = ()
     allowed_batch_sizes: tuple[int, ...] = ()
+    pad_variable_length_inputs: Mapping[str, FillValue] = field(default_factory=lambda: MappingProxyType({}))
+    trimmed_outputs: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     max_queue_size: int = 0
     max_queue_rows: int = 0
     max_queue_bytes: int = 0
@@ -95,6 +105,17 @@ class QueueOptions:
         _require(0 < self.weight < math.inf, f"weight must be a positive number, but is {self.weight}")
         self._check_batch_sizes()
         self._check_priorities()
+        for output, followed in self.trimmed_outputs.items():
+            _require(
+                followed in self.pad_variable_length_inputs,
+                f"trimmed_outputs: '{output}' follows '{followed}', which is not among pad_variable_length_inputs",
+            )
+
+    def inner_shape(self, name: str, shape: tuple[int, ...]) -> tuple[int | None, ...]:
+        """What the key of a task must hold of the shape of an input: all but axis 0, None for sizes that may differ."""
+        if name in self.pad_variable_length_inputs:
+            return (None,) * (len(shape) - 1)
+        return shape[1:]
 
     def level_of(self, priority: int) -> int:
         """The level of a task that asks for this priority: from 1 to ``priority_levels``, or 0 if there are none."""

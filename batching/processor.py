@@ -8,7 +8,7 @@ from batching.batch import Batch, batch_of
 from batching.batch_record import BatchRecord
 from batching.cut import Part
 from batching.errors import DeadlineError, RowsMismatchError, RunError
-from batching.merge import Arrays, check_rows, join_rows, split_rows
+from batching.merge import Arrays, check_rows, join_rows, split_rows, trim_outputs
 from batching.task import Task, TaskResult, failure
 
 logger = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ class Processor:
             answers = _split(group, outputs, record) if record.error is None else None
             self._tell(record)
             if answers is not None:
-                _answer(group, answers, record, started)
+                pending.extend(_answer(group, answers, record, started))
             else:
                 pending.extend(_in_time(self._try_smaller(group, record, started), started))
         return records
@@ -66,7 +66,8 @@ class Processor:
         outputs: Arrays = {}
         try:
             wanted = group.outputs
-            inputs = join_rows([task.inputs for task in group.tasks], record.padded_size - group.size)
+            padding, fill = record.padded_size - group.size, group.options.pad_variable_length_inputs
+            inputs = join_rows([task.inputs for task in group.tasks], padding, fill)
             joined = time.monotonic_ns()
             outputs = self._run(group.key, inputs, wanted)
             if missing := [name for name in wanted if name not in outputs]:
@@ -124,7 +125,9 @@ def _split(group: Batch, outputs: Arrays, record: BatchRecord) -> Sequence[Array
         if group.by_rows:
             check_rows(outputs, record.padded_size)
             if not is_untouched:
-                return split_rows(outputs, tasks)
+                answers = split_rows(outputs, tasks)
+                trim_outputs(answers, tasks, group.options.trimmed_outputs)
+                return answers
         return _whole_outputs(outputs, tasks)
     except RowsMismatchError as mismatch:
         record.mismatch = mismatch
@@ -140,9 +143,14 @@ def _whole_outputs(outputs: Arrays, tasks: Sequence[Task]) -> list[Arrays]:
     return [{name: outputs[name] for name in task.outputs} for task in tasks]
 
 
-def _answer(group: Batch, answers: Sequence[Arrays], record: BatchRecord, started: float) -> None:
+def _answer(group: Batch, answers: Sequence[Arrays], record: BatchRecord, started: float) -> list[Batch]:
+    """Finish the tasks; returns those that were cut and must be run whole, because their parts cannot be joined."""
+    again = []
     for task, outputs in zip(group.tasks, answers, strict=True):
         task.finish(_result(outputs, None, task, record, started))
+        if isinstance(task, Part) and task.claim_unjoinable():
+            again.append(batch_of([task.whole], by_rows=False))
+    return again
 
 
 def _result(

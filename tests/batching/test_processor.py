@@ -204,3 +204,32 @@ def test_every_task_is_answered_once_and_as_if_it_were_alone(requests, by_rows, 
             assert str(result.error) == "negative"
         else:
             np.testing.assert_array_equal(result.outputs["y"], answer(rows))
+
+
+def test_tasks_of_different_lengths_are_joined_where_padding_is_asked_for():
+    options = QueueOptions(max_batch_size=8, pad_variable_length_inputs={"x": 0.0}, trimmed_outputs={"y": "x"})
+    answers = Answers()
+    short, long = task(options=options, done=answers), task(options=options, done=answers)
+    short.inputs, long.inputs = {"x": np.full((1, 2), 3.0)}, {"x": np.full((1, 4), 5.0)}
+    (record,) = process(batch(short, long))
+
+    assert record.size == 2
+    results = answers.wait(short, long)
+    assert [result.outputs["y"].tolist() for result in results] == [[[6, 6]], [[10, 10, 10, 10]]]
+
+
+def test_parts_whose_outputs_have_different_widths_are_run_again_in_one_piece():
+    """As where strings are turned into a matrix as wide as the longest of them."""
+    options = QueueOptions(max_batch_size=2)
+    backlog, answers = Backlog(), Answers()
+
+    def run(key, inputs, outputs):
+        return {"y": np.zeros((len(inputs["x"]), int(inputs["x"].max()) + 1))}
+
+    asked = task(size=5, options=options, done=answers)
+    backlog.add(asked, 0.0)
+    run_all(backlog, run, options, after_first_batch=lambda: None)
+
+    (result,) = answers.results[asked]
+    assert result.outputs["y"].shape == (5, 5)
+    assert result.batch_size == 5
