@@ -100,7 +100,11 @@ class DataPlane:
         try:
             return self._submit(request, deadline, done, received_ns)
         except SignetError as error:
-            done(error)
+            answer = error
+        except Exception:
+            logger.exception("unexpected error while taking a request for model '%s'", request.model_name)
+            answer = InternalError("internal error; the server's log has the details")
+        done(answer)
         return _ANSWERED
 
     def _submit(self, request: InferRequest, deadline: float | None, done: Done, received_ns: int) -> Ticket:

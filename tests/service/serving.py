@@ -19,6 +19,7 @@ from service.errors import LoadError
 from service.layouts import ModelSource
 from service.model_version import ModelVersion
 from service.repository import Repository
+from service.request import InferResponse
 from service.servicer import Servicer
 from service.signature import Effect
 from tests.fakes import FakeServable, signature, spec
@@ -162,6 +163,25 @@ def serving(servable_or_models, **options):
     assert [len(answer.calls) for answer in served.answers] == [1] * len(served.answers)
 
 
+class Busy:
+    """A served kit whose one worker is held inside the signature ``store`` until the block ends."""
+
+    def __init__(self, **options):
+        self.gate = Gate()
+        self.servable = kit(store=self.gate)
+        self._context = serving(self.servable, **options)
+
+    def __enter__(self):
+        self.served = self._context.__enter__()
+        self.first, self.first_ticket = self.served.submit(message(signature="store"))
+        self.gate.wait_until_entered()
+        return self
+
+    def __exit__(self, *error):
+        self.gate.opened.set()
+        self._context.__exit__(*error)
+
+
 def rows(*numbers):
     """Return FP32 rows [number, number], one for each number."""
     return np.repeat(np.array(numbers, np.float32)[:, None], 2, axis=1)
@@ -179,3 +199,20 @@ def message(inputs=None, *, model="clip", version="", request_id="", outputs=(),
     for key, value in parameters.items():
         setattr(request.parameters[key], "string_param" if isinstance(value, str) else "int64_param", value)
     return request
+
+
+def outputs(response):
+    """Return the outputs of an answer as lists, by name."""
+    assert isinstance(response, InferResponse), repr(response)
+    return {spec.name: array.tolist() for spec, array in response.outputs}
+
+
+def counters(statistics):
+    """Return the counts of a signature or model, without durations."""
+    return {
+        "success": statistics.success.count,
+        "fail": statistics.fail.count,
+        "rows": statistics.inference_count,
+        "runs": statistics.execution_count,
+        "sizes": {size: compute.infer.count for size, compute in statistics.batches.items()},
+    }
