@@ -2,9 +2,9 @@
 
     python tools/bench_batcher.py --tasks 400000 --submitters 16 --batch 64
 
-Each submitter keeps a window of tasks under way, so that batches are full. Printed are tasks per second and the CPU
-time of the whole process per task, which contains making the task, its arrays' share of merging and splitting, and the
-submitters' own loop; ``--baseline`` prints the cost of that loop without a batcher.
+Each submitter submits bursts of tasks and waits for each burst, so that batches are full. Printed are tasks per second
+and the CPU time of the whole process per task, which contains making the task, merging and splitting its arrays, and
+the submitters' own loop; ``--baseline`` prints the cost of that loop without a batcher.
 """
 
 import argparse
@@ -25,21 +25,23 @@ def run_nothing(_key: Hashable, inputs: Arrays, outputs: tuple[str, ...]) -> Arr
     return dict.fromkeys(outputs, inputs["x"])
 
 
-def submit_all(submit: Callable[[Task], None], options: QueueOptions, tasks: int, window: int) -> None:
-    """Submit tasks of one row each, at most ``window`` of them unfinished, and wait for all."""
-    slots = threading.Semaphore(window)
+def submit_all(submit: Callable[[Task], None], options: QueueOptions, tasks: int, burst: int) -> None:
+    """Submit tasks of one row each in bursts, and wait for each burst."""
     rows = {"x": np.zeros((1, 4), np.float32)}
+    finished: list[TaskResult] = []
+    burst_is_over = threading.Event()
 
     def done(_task: Task, result: TaskResult) -> None:
-        if result.error is not None:
-            raise result.error
-        slots.release()
+        finished.append(result)
+        if len(finished) == burst:
+            burst_is_over.set()
 
-    for _ in range(tasks):
-        slots.acquire()
-        submit(Task(("bench",), 1, rows, ("y",), options, done))
-    for _ in range(window):
-        slots.acquire()
+    for _ in range(tasks // burst):
+        for _ in range(burst):
+            submit(Task(("bench",), 1, rows, ("y",), options, done))
+        burst_is_over.wait()
+        burst_is_over.clear()
+        finished.clear()
 
 
 def answer_directly(task: Task) -> None:
@@ -50,9 +52,9 @@ def answer_directly(task: Task) -> None:
 def measure(submit: Callable[[Task], None], args: argparse.Namespace) -> tuple[float, float]:
     """Run the load; returns tasks per second and microseconds of CPU per task."""
     options = QueueOptions(max_batch_size=args.batch)
-    each = args.tasks // args.submitters
+    each = args.tasks // args.submitters // args.burst * args.burst
     threads = [
-        threading.Thread(target=submit_all, args=(submit, options, each, args.window)) for _ in range(args.submitters)
+        threading.Thread(target=submit_all, args=(submit, options, each, args.burst)) for _ in range(args.submitters)
     ]
     wall, cpu = time.perf_counter(), time.process_time()
     for thread in threads:
@@ -69,7 +71,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tasks", type=int, default=400_000)
     parser.add_argument("--submitters", type=int, default=16)
-    parser.add_argument("--window", type=int, default=64, help="unfinished tasks per submitter")
+    parser.add_argument("--burst", type=int, default=64, help="tasks that a submitter submits before it waits")
     parser.add_argument("--batch", type=int, default=64, help="max_batch_size")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--baseline", action="store_true", help="measure the load without a batcher")
