@@ -28,6 +28,7 @@ _MODEL: Final = "digits"
 _PASSES: Final = 4
 _MAX_ROWS: Final = 5
 _THREADS: Final = 8
+_QUEUE_DELAY_US: Final = 2000
 _TRAFFIC_TIMEOUT_S: Final = 60.0
 _START_TIMEOUT_S: Final = 60.0
 _STOP_TIMEOUT_S: Final = 60.0
@@ -61,8 +62,8 @@ def run(directory: Path) -> bool:
     with _step(f"Run the export in plain TensorFlow on {len(held_out.labels)} other pictures, for the right answers"):
         calls = preparation.answer_in_process(directory, held_out)
     requests = plan(calls, _PASSES, _MAX_ROWS, np.random.default_rng(0))
-    with ServerProcess(directory) as server:
-        with _step("Start the server on the export"):
+    with ServerProcess(directory, "--max-queue-delay-us", str(_QUEUE_DELAY_US)) as server:
+        with _step(f"Start the server on the export; a batch may wait {_QUEUE_DELAY_US / 1000:g} ms for company"):
             server.wait_until_ready(_START_TIMEOUT_S)
         try:
             lines = _ask(server, requests, held_out.labels)
