@@ -106,6 +106,27 @@ class Backlog:
                 self._watch_deadline_only(waited)
         return batch
 
+    def next_expiry(self) -> float:
+        """When ``expire`` will have something to do; infinity if nothing expires."""
+        first = self._expiring.first()
+        return math.inf if first is None else first[0]
+
+    def next_ready_at(self) -> float:
+        """When the next batch is ready if nothing changes: in the past if one is, infinity if nothing waits."""
+        return min((lane.next_ready_at() for lane in self._lanes.values() if lane.num_tasks), default=math.inf)
+
+    def expect_no_more(self, now: float) -> None:
+        """Let no batch wait for company any more, because nothing will be added."""
+        for lane in self._lanes.values():
+            lane.expect_no_more(now)
+
+    def clear(self, now: float) -> list[Task]:
+        """Take out everything."""
+        tasks = [task for lane in self._lanes.values() for task in lane.tasks()]
+        for task in tasks:
+            self.remove(task, now)
+        return tasks
+
     def _expire(self, task: Task, now: float) -> BatchingError | None:
         """Deal with a task one of whose times has come; returns the error that it is to be finished with, if any."""
         if task.deadline is not None and task.deadline <= min(now, task.timeout_at):
@@ -123,22 +144,6 @@ class Backlog:
             self._expiring.discard(task)
         else:
             self._expiring.set(task, task.deadline)
-
-    def next_expiry(self) -> float:
-        """When ``expire`` will have something to do; infinity if nothing expires."""
-        first = self._expiring.first()
-        return math.inf if first is None else first[0]
-
-    def next_ready_at(self) -> float:
-        """When the next batch is ready if nothing changes: in the past if one is, infinity if nothing waits."""
-        return min((lane.next_ready_at() for lane in self._lanes.values() if lane.num_tasks), default=math.inf)
-
-    def clear(self, now: float) -> list[Task]:
-        """Take out everything."""
-        tasks = [task for lane in self._lanes.values() for task in lane.tasks()]
-        for task in tasks:
-            self.remove(task, now)
-        return tasks
 
     def _next_lane(self, now: float) -> tuple[Lane | None, float]:
         """The ready lane with the earliest turn, of several the one that has waited longest; and that turn."""

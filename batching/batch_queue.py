@@ -29,7 +29,7 @@ class BatchQueue:
     Times are seconds of one monotonic clock that the caller reads. Not thread-safe.
     """
 
-    __slots__ = ("_num_tasks", "_options", "_ranks", "_tasks", "joins", "key", "size", "taken_at")
+    __slots__ = ("_num_tasks", "_options", "_ranks", "_tasks", "expects_more", "joins", "key", "size", "taken_at")
 
     def __init__(self, key: Hashable, options: QueueOptions, *, joins: bool) -> None:
         """Create an empty queue.
@@ -41,6 +41,7 @@ class BatchQueue:
         """
         self.key = key
         self.joins = joins
+        self.expects_more = True  # false once waiting for company is in vain
         self.size = 0
         self.taken_at = -math.inf
         self._options = options
@@ -70,7 +71,9 @@ class BatchQueue:
     def ready_at(self) -> float:
         """From when on a batch may be taken: at once if waiting has no use, else when a task has waited enough."""
         options = self._options
-        if options.max_queue_delay_s == 0 or not self.joins or self.size >= options.max_batch_size:
+        if options.max_queue_delay_s == 0 or not self.joins or not self.expects_more:
+            return -math.inf
+        if self.size >= options.max_batch_size:
             return -math.inf
         if options.preferred_batch_size and self._preferred_size(self._plan()):
             return -math.inf

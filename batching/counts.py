@@ -35,7 +35,8 @@ class LaneCounts:
         started_tasks: tasks that were given to a worker.
         waited_s: how long those waited, in seconds, all together.
         longest_wait_s: how long the one waited that waited longest.
-        runs: executions by number of rows, without padding, retries and failures included.
+        runs: executions by number of rows, without padding, retries and failures included; those of more than
+            ``max_batch_size`` rows count under ``max_batch_size + 1``, so that there is a bounded number of entries.
         failed_runs: executions that raised.
         retried_runs: executions of tasks that had been run before in a larger group.
         drops: tasks that were refused or never run, by the class of the error that they got.
@@ -101,7 +102,7 @@ class Tally:
 
     def ran(self, record: BatchRecord) -> None:
         """Count an execution."""
-        self.runs[record.size] += 1
+        self.runs[min(record.size, record.options.max_batch_size + 1)] += 1
         self.failed_runs += record.error is not None
         self.retried_runs += record.is_retry
 

@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Hashable, Iterator
-from typing import Final
+from enum import Enum
 
 from batching.batch import Batch
 from batching.batch_queue import BatchQueue
@@ -16,8 +16,12 @@ from batching.policy import TimeoutAction
 from batching.response_order import ResponseOrder
 from batching.task import Task
 
-_ALONE: Final = ("alone",)
-"""Key of the queue of those tasks that run alone: they need no queue per key, because they never meet in a batch."""
+
+class SpecialKey(Enum):
+    """Keys of queues that are not those of tasks."""
+
+    ALONE = "alone"
+    """Of the queue of all tasks that run alone: they need no queue per key, because they never meet in a batch."""
 
 
 class Lane:
@@ -157,6 +161,12 @@ class Lane:
             queue.joins = False
             self._place(queue, now)
 
+    def expect_no_more(self, now: float) -> None:
+        """Let no batch wait for company any more, because nothing will be added."""
+        for queue in list(self.queues.values()):
+            queue.expects_more = False
+            self._place(queue, now)
+
     def tasks(self) -> Iterator[Task]:
         """All waiting tasks."""
         for queue in self.queues.values():
@@ -191,7 +201,7 @@ class Lane:
 
     def _queue_for(self, task: Task) -> BatchQueue:
         joins = self.joins and (self.options.joining is Joining.SHARE or _is_joinable(task))
-        key = task.key if joins else _ALONE
+        key = task.key if joins else SpecialKey.ALONE
         queue = self.queues.get(key)
         if queue is None:
             queue = self.queues[key] = BatchQueue(key, self.options, joins=joins)

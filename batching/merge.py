@@ -37,7 +37,7 @@ def join_rows(parts: Sequence[Arrays], padding: int = 0, fill: Mapping[str, "Fil
         without padding is returned as it is.
 
     Raises:
-        KeyError: the names of the parts differ.
+        KeyError: a part lacks a name of the first.
         ValueError: the inner shapes of the parts differ and must not.
 
     Source: padding with a row of the first task as in TensorFlow Serving, batching_session.cc, MergeInputTensors.
@@ -67,6 +67,8 @@ def trim_outputs(answers: Sequence[dict[str, np.ndarray]], tasks: "Sequence[Task
         trimmed: the name of the input that an output follows, by the output's name.
     """
     for output, followed in trimmed.items():
+        if followed not in tasks[0].inputs:  # it is optional and these tasks have left it out
+            continue
         filled = _largest([task.inputs[followed] for task in tasks])
         for answer, task in zip(answers, tasks, strict=True):
             if output in answer:

@@ -1,7 +1,6 @@
 """The threads that run batches, and the lock around what waits for them."""
 
 import logging
-import math
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -13,6 +12,7 @@ from batching.batch_record import BatchRecord
 from batching.counts import Counts
 from batching.errors import BatchingError, StoppedError, TaskCancelledError
 from batching.processor import Processor, Run
+from batching.sleepers import Sleepers
 from batching.task import Task, failure
 
 logger = logging.getLogger(__name__)
@@ -28,11 +28,10 @@ class BatchScheduler:
     expired at the time asked (also while all workers are busy) or stopped.
 
     Threads: one more than ``workers``, all alike. At most ``workers`` of them run batches, so at least one is free to
-    keep the time. All wait on one condition; of the waiting ones one has a timeout, until the next time at which
-    something is due, the others sleep until they are notified. An idle scheduler uses no CPU. All decisions are the
-    Backlog's, taken under the lock; merging, running, splitting and callbacks happen outside it.
+    keep the time. They sleep until something is due; an idle scheduler uses no CPU. All decisions are the Backlog's,
+    taken under the lock; merging, running, splitting and callbacks happen outside it.
 
-    Thread-safe. Callbacks may call any method except that ``stop`` and ``drain`` called from one do not wait for it.
+    Thread-safe. Callbacks may call any method except ``drain``, which would wait for the callback.
     """
 
     def __init__(
@@ -49,6 +48,9 @@ class BatchScheduler:
             workers: most batches that run at the same time, at least 1.
             name: what the threads are named after.
             observe: called after every execution, before its tasks are finished.
+
+        Raises:
+            ValueError: fewer than one worker.
         """
         if workers < 1:
             raise ValueError(f"workers must be at least 1, not {workers}")
@@ -57,12 +59,9 @@ class BatchScheduler:
         self._processor = Processor(run, observe, self._withdraw)
         self._backlog = Backlog()
         self._lock = threading.Lock()
-        self._condition = threading.Condition(self._lock)
+        self._sleepers = Sleepers(self._lock)
         self._running: dict[Batch, None] = {}
         self._dropping = 0  # tasks that were taken out of the backlog but are not yet finished
-        self._waiting = 0  # threads inside the condition's wait
-        self._waking = 0  # of those, how many were notified and have not yet come out
-        self._watched_until = math.inf  # when the thread that keeps the time will look again
         self._draining = False
         self._stopped = False
         self._drained = threading.Event()
@@ -115,7 +114,7 @@ class BatchScheduler:
         return True
 
     def drain(self, timeout_s: float | None = None) -> bool:
-        """Take nothing more, and wait until all that was taken is finished.
+        """Take nothing more, and wait until all that was taken is finished; no batch waits for company any more.
 
         Args:
             timeout_s: how long to wait at most, in seconds; None for as long as it takes.
@@ -125,19 +124,24 @@ class BatchScheduler:
         """
         with self._lock:
             self._draining = True
+            self._backlog.expect_no_more(time.monotonic())
+            self._wake_if_needed()
             self._check_drained()
         return self._drained.wait(timeout_s)
 
     def stop(self) -> None:
-        """Take nothing more, fail what waits with StoppedError, wait for the batches that run, end the threads."""
+        """Take nothing more, fail what waits with StoppedError, wait for the batches that run and for the threads.
+
+        Called from a callback it does not wait, because the callback's own thread cannot end before.
+        """
         with self._lock:
             self._draining = self._stopped = True
             waiting = self._backlog.clear(time.monotonic())
             self._dropping += len(waiting)
-            self._condition.notify_all()
+            self._sleepers.wake_all()
         self._drop([(task, StoppedError("the server stopped before the request's turn came")) for task in waiting])
-        for thread in self._threads:
-            if thread is not threading.current_thread():
+        if threading.current_thread() not in self._threads:
+            for thread in self._threads:
                 thread.join()
 
     def counts(self) -> Counts:
@@ -177,27 +181,10 @@ class BatchScheduler:
                     return drops, batch
                 if self._stopped:
                     return None
-                self._wait()
-
-    def _wait(self) -> None:
-        """Sleep until notified, or until the next due time unless another thread sleeps until an earlier one."""
-        due = self._next_due(busy=len(self._running))
-        keeps_time = due < self._watched_until
-        if keeps_time:
-            self._watched_until = due
-        self._waiting += 1
-        self._condition.wait(min(due - time.monotonic(), threading.TIMEOUT_MAX) if keeps_time else None)
-        self._waiting -= 1
-        self._waking = max(0, self._waking - 1)
-        if keeps_time and self._watched_until == due:
-            self._watched_until = math.inf
+                self._sleepers.sleep(self._next_due(busy=len(self._running)))
 
     def _wake_if_needed(self) -> None:
-        """Notify a sleeping thread if there is something to do before the time-keeping one looks again."""
-        busy = len(self._running) + self._waking
-        if self._waiting > self._waking and self._next_due(busy) < self._watched_until:
-            self._waking += 1
-            self._condition.notify()
+        self._sleepers.wake_for(self._next_due(busy=len(self._running) + self._sleepers.num_waking))
 
     def _next_due(self, busy: int) -> float:
         """When there is something to do for a thread, given the number of those that run batches or are about to."""

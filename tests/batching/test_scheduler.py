@@ -474,3 +474,32 @@ def test_durations_of_a_cut_task_do_not_exceed_the_time_that_passed(answers):
 def test_no_workers_are_refused():
     with pytest.raises(ValueError, match="workers must be at least 1"):
         BatchScheduler(double, workers=0)
+
+
+def test_drain_does_not_let_batches_wait_for_company(answers):
+    options = QueueOptions(max_batch_size=8, max_queue_delay_s=1000.0)
+    with BatchScheduler(double) as scheduler:
+        asked = task(3, options=options, done=answers)
+        scheduler.submit(asked)
+        assert scheduler.drain(timeout_s=30.0)
+
+    assert answers.results[asked][0].outputs["y"].item() == 6
+
+
+def test_callbacks_of_several_workers_may_stop_at_once(answers):
+    together = threading.Barrier(2, timeout=30)
+    scheduler = BatchScheduler(double, workers=2)
+
+    def done(member, result):
+        together.wait()
+        scheduler.stop()
+        answers(member, result)
+
+    options = QueueOptions(max_batch_size=1)
+    tasks = [task(number, options=options, done=done) for number in range(2)]
+    for member in tasks:
+        scheduler.submit(member)
+    answers.wait(*tasks)
+    scheduler.stop()
+
+    assert not any(thread.is_alive() for thread in scheduler._threads)
