@@ -124,7 +124,7 @@ def repository(models, *, config_path=None, load=True, **options):
 class Serving:
     """The data plane over a repository, and the answers to all requests that were sent through it."""
 
-    def __init__(self, repository, *, is_ready=lambda: True):
+    def __init__(self, repository, is_ready):
         self.repository = repository
         self.data_plane = DataPlane(repository)
         self.servicer = Servicer(repository, self.data_plane, name="mine", version="1.2.3", is_ready=is_ready)
@@ -147,15 +147,17 @@ class Serving:
 
 
 @contextmanager
-def serving(servable_or_models, **options):
+def serving(servable_or_models, *, is_ready=True, **options):
     """Serve until the block ends; then every request must have been answered exactly once.
 
     Args:
         servable_or_models: one servable is version 1 of the model ``clip``.
+        is_ready: what the server as a whole says of itself.
         options: of ``repository``.
     """
     single = isinstance(servable_or_models, FakeServable)
-    served = Serving(repository({"clip": {1: servable_or_models}} if single else servable_or_models, **options))
+    models = {"clip": {1: servable_or_models}} if single else servable_or_models
+    served = Serving(repository(models, **options), is_ready=lambda: is_ready)
     try:
         yield served
     finally:

@@ -74,9 +74,8 @@ def test_request_that_came_after_its_deadline_is_not_run():
 
 def test_configured_policy_says_whether_the_timeout_parameter_counts(tmp_path):
     path = tmp_path / "config.pbtxt"
-    path.write_text(
-        "max_batch_size: 8 dynamic_batching { default_queue_policy { default_timeout_microseconds: 1000 } }"
-    )
+    policy = "dynamic_batching { default_queue_policy { default_timeout_microseconds: 1000 } }"
+    path.write_text(f'signatures {{ key: "serving_default" value {{ max_batch_size: 8 {policy} }} }}')
     with Busy(config_path=path) as busy:
         told = busy.served.submit(message(timeout=NEVER_US))[0].wait()
 
