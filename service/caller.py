@@ -2,6 +2,7 @@
 
 import ipaddress
 from dataclasses import dataclass
+from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +15,10 @@ class Caller:
     """
 
     is_local: bool
+
+
+UNKNOWN: Final = Caller(is_local=False)
+"""A caller of whom nothing is known."""
 
 
 def caller_of(peer: str) -> Caller:

@@ -1,16 +1,20 @@
 """Protobuf messages of ModelInfer to requests, and answers to messages."""
 
 from collections.abc import Iterator, Mapping
-from typing import Final
+from types import MappingProxyType
+from typing import Final, TypeAlias
 
 import numpy as np
 
 from protos import grpc_service_pb2 as pb
 from service import raw_tensor
 from service.datatypes import DATATYPES
-from service.errors import InvalidArgumentError, NotFoundError, ResourceExhaustedError, UnimplementedError
+from service.errors import InternalError, InvalidArgumentError, ResourceExhaustedError, UnimplementedError
 from service.parameters import DEFAULTS, Parameter, RequestParameters, read_parameters
+from service.region_parameters import read_window
 from service.request import InferResponse, InputTensor
+from service.shared_memory import NO_MEMORY, RequestMemory, Window
+from service.signature import TensorSpec
 
 _TYPED_FIELDS: Final[dict[str, frozenset[str]]] = {
     "bool_contents": frozenset({"BOOL"}),
@@ -32,16 +36,19 @@ _FIELD_DTYPE: Final = {"int_contents": np.int32, "uint_contents": np.uint32}
 # Protobuf's limit is 2^31-1 for the whole message; the rest is kept for names and shapes.
 MAX_MESSAGE_BYTES: Final = 2**31 - 2**20
 
-_SHARED_MEMORY: Final = "shared_memory_region"
+_Input: TypeAlias = pb.ModelInferRequest.InferInputTensor
+_RequestedOutput: TypeAlias = pb.ModelInferRequest.InferRequestedOutputTensor
 
 
 class MessageRequest:
     """A ModelInferRequest, read part by part; see ``service.request.InferRequest``."""
 
-    __slots__ = ("_message", "id", "model_name", "model_version")
+    __slots__ = ("_memory", "_message", "id", "model_name", "model_version")
 
-    def __init__(self, message: pb.ModelInferRequest) -> None:
+    def __init__(self, message: pb.ModelInferRequest, memory: RequestMemory = NO_MEMORY) -> None:
+        """Create the reader of a message; the windows that it names are looked up in ``memory``."""
         self._message = message
+        self._memory = memory
         self.model_name = message.model_name
         self.model_version = message.model_version
         self.id = message.id
@@ -67,13 +74,15 @@ class MessageRequest:
             for tensor in message.inputs
         ]
 
-    def _data_of(
-        self, tensor: pb.ModelInferRequest.InferInputTensor, raw: Iterator[bytes] | None
-    ) -> bytes | np.ndarray:
+    def _data_of(self, tensor: _Input, raw: Iterator[bytes] | None) -> bytes | Window | np.ndarray:
         where = f"'{tensor.name}' for model '{self.model_name}'"
-        if tensor.parameters and _SHARED_MEMORY in tensor.parameters:
-            region = tensor.parameters[_SHARED_MEMORY].string_param
-            raise NotFoundError(f"Unable to find shared memory region: '{region}' for input {where}")
+        window = self._window(tensor)
+        if window is not None:
+            if tensor.HasField("contents"):
+                raise InvalidArgumentError(
+                    f"unexpected 'content' provided when using shared memory for input tensor {where}"
+                )
+            return window
         if raw is None:
             if not tensor.HasField("contents"):
                 raise InvalidArgumentError(f"unable to find data for input tensor {where} in request.")
@@ -99,8 +108,26 @@ class MessageRequest:
         _refuse_duplicates(names, "output")
         for output in outputs:
             if output.parameters:
-                _check_output_parameters(output, self.model_name)
+                self._read_output_parameters(output)
         return names
+
+    def _read_output_parameters(self, output: _RequestedOutput) -> None:
+        window = self._window(output)
+        if "classification" in output.parameters:
+            if window is not None:
+                raise InvalidArgumentError("output can't set both 'shared_memory_region' and 'classification'")
+            raise UnimplementedError(
+                f"the 'classification' parameter is not offered (output '{output.name}' for model '{self.model_name}')"
+            )
+        if window is not None:
+            self._memory.outputs[output.name] = window
+
+    def _window(self, tensor: _Input | _RequestedOutput) -> Window | None:
+        """Return where in shared memory a tensor's data are, or None when they are in the message."""
+        if not tensor.parameters:
+            return None
+        name = read_window(tensor.name, _parameters(tensor.parameters))
+        return None if name is None else self._memory.window(name)
 
 
 def _parameters(parameters: Mapping[str, pb.InferParameter]) -> Iterator[Parameter]:
@@ -119,16 +146,7 @@ def _refuse_duplicates(names: list[str], kind: str) -> None:
         seen.add(name)
 
 
-def _check_output_parameters(output: pb.ModelInferRequest.InferRequestedOutputTensor, model: str) -> None:
-    where = f"output '{output.name}' for model '{model}'"
-    if _SHARED_MEMORY in output.parameters:
-        region = output.parameters[_SHARED_MEMORY].string_param
-        raise NotFoundError(f"Unable to find shared memory region: '{region}' for {where}")
-    if "classification" in output.parameters:
-        raise UnimplementedError(f"the 'classification' parameter is not offered ({where})")
-
-
-def _typed_data(tensor: pb.ModelInferRequest.InferInputTensor, where: str) -> np.ndarray:
+def _typed_data(tensor: _Input, where: str) -> np.ndarray:
     """Return the elements of a typed field as a flat array of the declared datatype."""
     contents = tensor.contents
     filled = [descriptor.name for descriptor, _ in contents.ListFields() if descriptor.name in _TYPED_FIELDS]
@@ -150,13 +168,19 @@ def _typed_data(tensor: pb.ModelInferRequest.InferInputTensor, where: str) -> np
     return np.array(values, _FIELD_DTYPE.get(wanted, datatype.dtype)).astype(datatype.dtype, copy=False)
 
 
-def encode_response(response: InferResponse) -> bytes:
-    """Return an answer as a serialized ModelInferResponse.
+def encode_response(response: InferResponse, windows: Mapping[str, Window] = MappingProxyType({})) -> bytes:
+    """Return an answer as a serialized ModelInferResponse, and write outputs to shared memory.
 
-    Every output travels raw, one entry per output at the output's index, as the stock clients index them blindly.
+    Every output travels raw, one entry per output at the output's index, as the stock clients index them blindly. The
+    entry of an output in shared memory is empty. Nothing is written there unless every output fits its place.
+
+    Args:
+        response: the answer.
+        windows: by name of an output, where its data go.
 
     Raises:
         ResourceExhaustedError: the outputs do not fit a message.
+        InternalError: an output does not fit its window.
     """
     message = pb.ModelInferResponse(
         model_name=response.model_name, model_version=response.model_version, id=response.id
@@ -164,8 +188,14 @@ def encode_response(response: InferResponse) -> bytes:
     if response.signature is not None:
         message.parameters["signature"].string_param = response.signature
     size = 0
+    writes: list[tuple[Window, memoryview]] = []
     for spec, array in response.outputs:
-        raw = raw_tensor.encode(array)
+        window = windows.get(spec.name)
+        if window is None:
+            raw = raw_tensor.encode(array)
+        else:
+            raw = b""
+            writes.append((window, _fitting(spec, array, window)))
         size += len(raw)
         if size > MAX_MESSAGE_BYTES:
             raise ResourceExhaustedError(
@@ -174,4 +204,17 @@ def encode_response(response: InferResponse) -> bytes:
             )
         message.outputs.add(name=spec.name, datatype=spec.datatype.name, shape=array.shape)
         message.raw_output_contents.append(raw)
+    for window, data in writes:
+        window.write(data)
     return message.SerializeToString()
+
+
+def _fitting(spec: TensorSpec, array: np.ndarray, window: Window) -> memoryview:
+    """Return the raw form of an output that goes to shared memory."""
+    data = raw_tensor.encode_view(array)
+    if len(data) > len(window):
+        raise InternalError(
+            f"shared memory size specified with the request for output '{spec.name}' ({len(window)} bytes) should be "
+            f"at least {len(data)} bytes to hold the results: {spec} came as {list(array.shape)}"
+        )
+    return data

@@ -17,6 +17,10 @@ class NotFoundError(SignetError):
     """The model, version or region that the request names does not exist."""
 
 
+class AlreadyExistsError(SignetError):
+    """The name that the request gives to something new is taken."""
+
+
 class UnavailableError(SignetError):
     """The server cannot serve this now, a later try may: not ready, queue full, timed out in the queue, draining."""
 

@@ -5,7 +5,7 @@ Decoding makes views where it can: an array of fixed-size elements shares the me
 
 import math
 import struct
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 
@@ -16,12 +16,24 @@ _LENGTH: Final = struct.Struct("<I")
 _WIDTHS: Final = (8, 16, 32, 64)
 
 
+class Stored(Protocol):
+    """Raw bytes that lie elsewhere and are read only once their number is known to be right."""
+
+    def __len__(self) -> int:
+        """Return the number of bytes."""
+        ...
+
+    def read(self) -> bytes:
+        """Return the bytes. Raises InvalidArgumentError when they are no longer there."""
+        ...
+
+
 def element_count(shape: tuple[int, ...]) -> int:
     """Return the number of elements of a shape without negative sizes; exact, however large."""
     return math.prod(shape)
 
 
-def decode_fixed(datatype: Datatype, shape: tuple[int, ...], data: bytes) -> np.ndarray:
+def decode_fixed(datatype: Datatype, shape: tuple[int, ...], data: bytes | Stored) -> np.ndarray:
     """View raw bytes as an array.
 
     Args:
@@ -30,7 +42,7 @@ def decode_fixed(datatype: Datatype, shape: tuple[int, ...], data: bytes) -> np.
         data: exactly as many bytes as the shape needs.
 
     Returns:
-        A read-only array of the given shape that shares memory with ``data``; BOOL is copied.
+        A read-only array of the given shape that shares memory with the bytes; BOOL is copied.
 
     Raises:
         InvalidArgumentError: the number of bytes is not what datatype and shape need, or the shape has more axes or
@@ -40,9 +52,10 @@ def decode_fixed(datatype: Datatype, shape: tuple[int, ...], data: bytes) -> np.
     expected = element_count(shape) * datatype.itemsize
     if len(data) != expected:
         raise InvalidArgumentError(f"Expected {expected}, got {len(data)}{_width_hint(datatype, expected, len(data))}")
+    raw = data if isinstance(data, bytes) else data.read()
     # Inside the model a boolean of another byte than 0 and 1 has no defined meaning; any byte but 0 is true.
     boolean = datatype.name == "BOOL"
-    array = np.frombuffer(data, np.uint8) != 0 if boolean else np.frombuffer(data, datatype.dtype)
+    array = np.frombuffer(raw, np.uint8) != 0 if boolean else np.frombuffer(raw, datatype.dtype)
     return _reshape(array, shape)
 
 
@@ -121,13 +134,13 @@ def from_elements(elements: list[bytes], shape: tuple[int, ...]) -> np.ndarray:
     return _reshape(array, shape)
 
 
-def decode(datatype: Datatype, shape: tuple[int, ...], data: bytes | np.ndarray) -> np.ndarray:
+def decode(datatype: Datatype, shape: tuple[int, ...], data: bytes | Stored | np.ndarray) -> np.ndarray:
     """Turn what came for one input into an array of the given shape.
 
     Args:
         datatype: the input's datatype.
         shape: no negative sizes.
-        data: raw bytes, or a flat array that a typed field held.
+        data: raw bytes, here or elsewhere, or a flat array that a typed field held.
 
     Raises:
         InvalidArgumentError: the data do not fill the shape exactly.
@@ -139,7 +152,16 @@ def decode(datatype: Datatype, shape: tuple[int, ...], data: bytes | np.ndarray)
         if data.nbytes != expected:
             raise InvalidArgumentError(f"Expected {expected}, got {data.nbytes}")
         return _reshape(data, shape)
-    return decode_bytes(shape, data) if datatype is BYTES else decode_fixed(datatype, shape, data)
+    if datatype is not BYTES:
+        return decode_fixed(datatype, shape, data)
+    return decode_bytes(shape, data if isinstance(data, bytes) else data.read())
+
+
+def encode_view(array: np.ndarray) -> memoryview:
+    """Return an array's raw form as ``encode`` does, without a copy where the array's own memory has that form."""
+    if array.dtype == BYTES.dtype:
+        return memoryview(encode(array))
+    return memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
 
 
 def encode(array: np.ndarray) -> bytes:

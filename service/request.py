@@ -8,6 +8,7 @@ import numpy as np
 
 from service.errors import SignetError
 from service.parameters import RequestParameters
+from service.shared_memory import Window
 from service.signature import TensorSpec
 
 
@@ -19,13 +20,14 @@ class InputTensor:
         name: the input's name.
         datatype: the datatype's word as the caller wrote it.
         shape: the shape as the caller wrote it; dimensions may be negative or far too large.
-        data: the raw bytes of the wire, or a flat array when the caller used a typed field.
+        data: the raw bytes of the wire, where they lie in shared memory, or a flat array when the caller used a typed
+            field.
     """
 
     name: str
     datatype: str
     shape: tuple[int, ...]
-    data: bytes | np.ndarray
+    data: bytes | Window | np.ndarray
 
 
 class InferRequest(Protocol):

@@ -9,12 +9,13 @@ from google.protobuf.message import Message
 
 from protos import grpc_service_pb2 as pb
 from service import codec, statistics_codec
-from service.caller import Caller
+from service.caller import UNKNOWN, Caller
 from service.data_plane import DataPlane
-from service.errors import InternalError, InvalidArgumentError, SignetError
+from service.errors import CancelledError, InternalError, InvalidArgumentError, SignetError
 from service.model_version import ModelVersion
 from service.repository import Repository, Target
 from service.request import InferResponse, Ticket
+from service.shared_memory import NO_MEMORY, Regions, RequestMemory
 from service.versions import parse_version
 
 # What is announced must work; perf_analyzer shows server-side figures only when `statistics` is there.
@@ -45,6 +46,7 @@ class Servicer:
         name: str,
         version: str,
         is_ready: Callable[[], bool],
+        regions: Regions | None = None,
         further: Sequence[Rpcs] = (),
     ) -> None:
         """Create the servicer.
@@ -55,6 +57,7 @@ class Servicer:
             name: of the server, as ServerMetadata tells it.
             version: of the server, likewise.
             is_ready: whether the server as a whole is ready.
+            regions: the shared memory that requests may name; None means that there is none.
             further: RPCs beside those of this class, each group in a file of its own.
         """
         self._repository = repository
@@ -62,6 +65,7 @@ class Servicer:
         self._name = name
         self._version = version
         self._is_ready = is_ready
+        self._regions = Regions(enabled=False) if regions is None else regions
         self._further = further
 
     def unary_methods(self) -> UnaryMethods:
@@ -81,7 +85,11 @@ class Servicer:
         return methods
 
     def infer(
-        self, message: pb.ModelInferRequest, deadline: float | None, done: Callable[[bytes | SignetError], None]
+        self,
+        message: pb.ModelInferRequest,
+        deadline: float | None,
+        done: Callable[[bytes | SignetError], None],
+        caller: Caller = UNKNOWN,
     ) -> Ticket:
         """Take one inference request.
 
@@ -89,8 +97,12 @@ class Servicer:
             message: the request.
             deadline: when the caller stops to wait, on the monotonic clock in seconds; None means never.
             done: called exactly once, from any thread, with the serialized ModelInferResponse or the failure.
+            caller: who asks; for one who may not use shared memory, no region exists.
         """
-        return self._data_plane.submit(codec.MessageRequest(message), deadline, partial(_encode, done))
+        memory = RequestMemory(self._regions) if self._regions.is_open_to(caller) else NO_MEMORY
+        request = codec.MessageRequest(message, memory)
+        ticket = self._data_plane.submit(request, deadline, partial(_encode, memory, done))
+        return _MemoryTicket(ticket, memory) if memory.outputs else ticket
 
     def server_live(self, _request: pb.ServerLiveRequest) -> pb.ServerLiveResponse:
         """Say that the process works."""
@@ -156,18 +168,42 @@ def _for_anybody(method: Callable[[Any], Message]) -> Callable[[Any, Caller], Me
     return lambda message, _caller: method(message)
 
 
-def _encode(done: Callable[[bytes | SignetError], None], result: InferResponse | SignetError) -> None:
+class _MemoryTicket:
+    """The ticket of a request whose outputs go to shared memory."""
+
+    __slots__ = ("_memory", "_ticket")
+
+    def __init__(self, ticket: Ticket, memory: RequestMemory) -> None:
+        self._ticket = ticket
+        self._memory = memory
+
+    def cancel(self) -> None:
+        """Give the request up; also when it runs already, nothing is written, as a next one may use that memory."""
+        self._memory.abandon()
+        self._ticket.cancel()
+
+
+def _encode(
+    memory: RequestMemory, done: Callable[[bytes | SignetError], None], result: InferResponse | SignetError
+) -> None:
+    answer = _answer(memory, result)
+    # Before the caller can know: once it has its answer, nothing of its memory is in use.
+    memory.release()
+    done(answer)
+
+
+def _answer(memory: RequestMemory, result: InferResponse | SignetError) -> bytes | SignetError:
     if isinstance(result, SignetError):
-        done(result)
-        return
+        return result
+    if memory.is_abandoned:
+        return CancelledError(f"the request was cancelled while model '{result.model_name}' ran")
     try:
-        answer: bytes | SignetError = codec.encode_response(result)
+        return codec.encode_response(result, memory.outputs)
     except SignetError as error:
-        answer = error
+        return error
     except Exception:
         logger.exception("unexpected error while encoding the answer of model '%s'", result.model_name)
-        answer = InternalError("internal error; the server's log has the details")
-    done(answer)
+        return InternalError("internal error; the server's log has the details")
 
 
 def _described(target: Target) -> str | None:

@@ -10,6 +10,7 @@ from service import errors
 _CODES: Final[dict[type[errors.SignetError], grpc.StatusCode]] = {
     errors.InvalidArgumentError: grpc.StatusCode.INVALID_ARGUMENT,
     errors.NotFoundError: grpc.StatusCode.NOT_FOUND,
+    errors.AlreadyExistsError: grpc.StatusCode.ALREADY_EXISTS,
     errors.UnavailableError: grpc.StatusCode.UNAVAILABLE,
     errors.InternalError: grpc.StatusCode.INTERNAL,
     errors.UnimplementedError: grpc.StatusCode.UNIMPLEMENTED,

@@ -18,8 +18,8 @@ FAMILY = {"model_config", "config_tensors", "config_completion", "completed_conf
 LAYERS = [
     {"__init__"},
     {"errors", "datatypes", "model_statistics", "logs", "caller"},
-    {"signature", "parameters", "raw_tensor", "layouts", "status"},
-    {"request", "servable"},
+    {"signature", "parameters", "raw_tensor", "layouts", "status", "shared_memory", "system_region"},
+    {"request", "servable", "region_parameters"},
     {"codec", "statistics_codec", "versions", "saved_model", *FAMILY},
     {"queue_options", "settings"},
     {"model_version"},

@@ -99,7 +99,8 @@ class GrpcioTransport:
         deadline = None if remaining_s is None else time.monotonic() + remaining_s
         try:
             message = _parse(pb.ModelInferRequest, data)
-            ticket = self._servicer.infer(message, deadline, partial(self._completions.put, answer))
+            caller = caller_of(context.peer())
+            ticket = self._servicer.infer(message, deadline, partial(self._completions.put, answer), caller)
         except Exception as error:  # noqa: BLE001 - likewise
             return await _abort(context, error)
         try:

@@ -11,6 +11,7 @@ INVALID = grpc.StatusCode.INVALID_ARGUMENT
 CODES = [
     (errors.InvalidArgumentError, INVALID),
     (errors.NotFoundError, grpc.StatusCode.NOT_FOUND),
+    (errors.AlreadyExistsError, grpc.StatusCode.ALREADY_EXISTS),
     (errors.UnavailableError, grpc.StatusCode.UNAVAILABLE),
     (errors.InternalError, grpc.StatusCode.INTERNAL),
     (errors.UnimplementedError, grpc.StatusCode.UNIMPLEMENTED),
