@@ -74,7 +74,12 @@ def kit(**functions):
     x, y = spec("x"), spec("y")
     shapes = {
         "serving_default": ([x], [y], Effect.PURE, double),
-        "embed": ([x], [spec("z", shape=(-1, 3))], Effect.PURE, lambda inputs: {"z": np.ones((len(inputs["x"]), 3))}),
+        "embed": (
+            [x],
+            [spec("z", shape=(-1, 3))],
+            Effect.PURE,
+            lambda inputs: {"z": np.ones((len(inputs["x"]), 3), np.float32)},
+        ),
         "sum": ([x], [spec("s", shape=())], Effect.PURE, lambda inputs: {"s": inputs["x"].sum()}),
         "threshold": ([], [spec("t", shape=())], Effect.PURE, lambda inputs: {"t": np.float32(0.5)}),
         "draw": ([], [spec("t", shape=())], Effect.RANDOM, lambda inputs: {"t": np.float32(0.5)}),
