@@ -56,6 +56,8 @@ class _Taken:
 class _Answered:
     """The ticket of a request that was refused at once."""
 
+    was_refused: Final = True
+
     def cancel(self) -> None:
         """Nothing is left to give up."""
 
@@ -64,6 +66,8 @@ class _Queued:
     """The ticket of a request that a scheduler has."""
 
     __slots__ = ("_loaded", "_task")
+
+    was_refused: Final = False
 
     def __init__(self, loaded: ModelVersion, task: Task) -> None:
         self._loaded = loaded

@@ -88,7 +88,12 @@ Done = Callable[[InferResponse | SignetError], None]
 
 
 class Ticket(Protocol):
-    """A request that was taken and is not answered yet."""
+    """A request that was sent to the data plane."""
+
+    @property
+    def was_refused(self) -> bool:
+        """Whether it was answered at once with a failure, so that nothing of it was run."""
+        ...
 
     def cancel(self) -> None:
         """Give the request up: if it still waits, it is not run. Harmless once it is answered."""

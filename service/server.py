@@ -19,6 +19,9 @@ from service.model_version import ModelVersion
 from service.repository import Repository
 from service.servicer import Servicer
 from service.settings import Settings
+from service.shared_memory import Regions
+from service.shared_memory_rpcs import SharedMemoryRpcs
+from service.transports.channel_options import channel_options
 from service.transports.grpcio import GrpcioTransport
 from service.transports.health import Health
 
@@ -34,12 +37,15 @@ class Server:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._repository = Repository(self._load_version)
+        regions = Regions(enabled=settings.allow_client_shm, allow_remote=settings.allow_remote_shared_memory)
         self._servicer = Servicer(
             self._repository,
             DataPlane(self._repository),
             name=settings.server_id,
             version=service.__version__,
             is_ready=self._is_ready,
+            regions=regions,
+            further=[SharedMemoryRpcs(regions)],
         )
         self._health = Health()
         self._loaded = False
@@ -62,10 +68,12 @@ class Server:
         for source in sources:
             self._repository.add(source)
         configure_runtime(self._repository.configurations(), self._settings)
-        transport = GrpcioTransport(self._servicer, self._health, self._settings.grpc_targets())
+        transport = GrpcioTransport(
+            self._servicer, self._health, self._settings.grpc_targets(), channel_options(self._settings)
+        )
         self._handle_signals()
-        await self._health.set_ready(ready=False)
-        await self._health.set_live()
+        self._health.set_ready(ready=False)
+        self._health.set_live()
         await transport.start()
         for address in transport.addresses:
             logger.info("listening for gRPC at %s", address)
@@ -98,7 +106,7 @@ class Server:
             if self._stop.is_set():
                 return False
             problems += await asyncio.to_thread(self._repository.load, source.name)
-            await self._health.set_model_ready(source.name, ready=bool(self._repository.ready_versions(source.name)))
+            self._health.set_model_ready(source.name, ready=bool(self._repository.ready_versions(source.name)))
         sys.setswitchinterval(interval)
         if problems and self._settings.exit_on_error:
             raise LoadError("; ".join(problems))
@@ -106,7 +114,7 @@ class Server:
         gc.collect()
         gc.freeze()
         self._loaded = True
-        await self._health.set_ready(ready=self._is_ready())
+        self._health.set_ready(ready=self._is_ready())
         logger.info("ready" if self._is_ready() else "serving, but not ready: a model is unavailable")
         return True
 
@@ -115,7 +123,7 @@ class Server:
 
     async def _shut_down(self, transport: GrpcioTransport) -> None:
         self._draining = True
-        await self._health.set_ready(ready=False)
+        self._health.set_ready(ready=False)
         if self._loaded:
             await self._wait_or_hurry(self._settings.drain_delay)
         grace_s = 0.0 if self._hurry.is_set() else self._settings.drain_timeout

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from google.protobuf.message import Message
 
 from protos import grpc_service_pb2 as pb
-from service import codec, statistics_codec
+from service import codec, statistics_codec, stream_codec
 from service.caller import UNKNOWN, Caller
 from service.data_plane import DataPlane
 from service.errors import CancelledError, InternalError, InvalidArgumentError, SignetError
@@ -18,8 +18,9 @@ from service.request import InferResponse, Ticket
 from service.shared_memory import NO_MEMORY, Regions, RequestMemory
 from service.versions import parse_version
 
+_SHARED_MEMORY = "system_shared_memory"
 # What is announced must work; perf_analyzer shows server-side figures only when `statistics` is there.
-_EXTENSIONS = ("model_configuration", "binary_tensor_data", "parameters", "statistics")
+_EXTENSIONS = ("model_configuration", _SHARED_MEMORY, "binary_tensor_data", "parameters", "statistics")
 
 logger = logging.getLogger(__name__)
 
@@ -104,6 +105,16 @@ class Servicer:
         ticket = self._data_plane.submit(request, deadline, partial(_encode, memory, done))
         return _MemoryTicket(ticket, memory) if memory.outputs else ticket
 
+    def stream_infer(
+        self,
+        message: pb.ModelInferRequest,
+        deadline: float | None,
+        done: Callable[[bytes | SignetError], None],
+        caller: Caller,
+    ) -> Ticket:
+        """Take one request of a stream, as ``infer`` does; an answer comes as a serialized ModelStreamInferResponse."""
+        return self.infer(message, deadline, partial(_encode_for_stream, done), caller)
+
     def server_live(self, _request: pb.ServerLiveRequest) -> pb.ServerLiveResponse:
         """Say that the process works."""
         return pb.ServerLiveResponse(live=True)
@@ -118,7 +129,8 @@ class Servicer:
 
     def server_metadata(self, _request: pb.ServerMetadataRequest) -> pb.ServerMetadataResponse:
         """Tell the server's name, version and extensions."""
-        return pb.ServerMetadataResponse(name=self._name, version=self._version, extensions=_EXTENSIONS)
+        extensions = [each for each in _EXTENSIONS if each != _SHARED_MEMORY or self._regions.enabled]
+        return pb.ServerMetadataResponse(name=self._name, version=self._version, extensions=extensions)
 
     def model_metadata(self, request: pb.ModelMetadataRequest) -> pb.ModelMetadataResponse:
         """Describe the inputs and outputs of a model's default signature, or of an alias's."""
@@ -177,6 +189,11 @@ class _MemoryTicket:
         self._ticket = ticket
         self._memory = memory
 
+    @property
+    def was_refused(self) -> bool:
+        """Whether it was answered at once with a failure, so that nothing of it was run."""
+        return self._ticket.was_refused
+
     def cancel(self) -> None:
         """Give the request up; also when it runs already, nothing is written, as a next one may use that memory."""
         self._memory.abandon()
@@ -204,6 +221,10 @@ def _answer(memory: RequestMemory, result: InferResponse | SignetError) -> bytes
     except Exception:
         logger.exception("unexpected error while encoding the answer of model '%s'", result.model_name)
         return InternalError("internal error; the server's log has the details")
+
+
+def _encode_for_stream(done: Callable[[bytes | SignetError], None], answer: bytes | SignetError) -> None:
+    done(stream_codec.encode_stream_answer(answer) if isinstance(answer, bytes) else answer)
 
 
 def _described(target: Target) -> str | None:

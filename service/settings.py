@@ -1,5 +1,6 @@
 """The server's options, each written once: the command line and the SIGNET_... variables are made from these fields."""
 
+from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +10,19 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from batching.options import Oversize
 from service.config_completion import ConfigDefaults
+
+# Channel arguments of gRPC are 32 bits wide.
+_Count = Annotated[int, Ge(0), Le(2**31 - 1)]
+_Milliseconds = Annotated[int, Ge(1), Le(2**31 - 1)]
+
+
+class ResponseCompression(Enum):
+    """How much time may go into making answers smaller."""
+
+    NONE = "none"
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
 
 
 class Settings(BaseSettings):
@@ -27,6 +41,33 @@ class Settings(BaseSettings):
         description="Where to listen for gRPC: an IP address or unix:PATH; may be repeated.",
     )
     grpc_port: Annotated[int, Ge(0), Le(65535)] = Field(8001, description="Port for gRPC; 0 takes a free one.")
+    grpc_infer_response_compression_level: ResponseCompression = Field(
+        ResponseCompression.NONE, description="Compress answers, for clients that accept gzip or deflate."
+    )
+    grpc_keepalive_time: _Milliseconds = Field(
+        7_200_000, description="Ping a client that was silent for so many milliseconds."
+    )
+    grpc_keepalive_timeout: _Milliseconds = Field(
+        20_000, description="Close the connection when such a ping is not answered within so many milliseconds."
+    )
+    grpc_keepalive_permit_without_calls: bool = Field(
+        default=True, description="Send and accept keepalive pings also while there is no call."
+    )
+    grpc_http2_max_pings_without_data: _Count = Field(
+        2, description="Most pings that are sent with no data between them; 0 means no limit."
+    )
+    grpc_http2_min_recv_ping_interval_without_data: _Count = Field(
+        4500, description="Milliseconds from ping to ping of a client below which it is warned, then disconnected."
+    )
+    grpc_http2_max_ping_strikes: _Count = Field(
+        2, description="Pings that may come too early before the client is disconnected; 0 means no limit."
+    )
+    grpc_max_connection_age: _Count = Field(
+        0, description="Milliseconds after which a client has to connect anew; 0 means never."
+    )
+    grpc_max_connection_age_grace: _Count = Field(
+        0, description="Milliseconds that its calls may then still take; 0 means as long as they need."
+    )
     server_id: str = Field("triton", description="The server's name in ServerMetadata; stock programs check it.")
     default_signature: str | None = Field(
         None, description="Signature of requests that name none, where a model's configuration does not say."
@@ -44,6 +85,12 @@ class Settings(BaseSettings):
         default=False, description="Take configurations as they are; a model without max_batch_size is not batched."
     )
     exit_on_error: bool = Field(default=True, description="Exit when a model cannot be loaded at the start.")
+    allow_client_shm: bool = Field(
+        default=True, description="Let clients on this host pass tensors in shared memory, which they register."
+    )
+    allow_remote_shared_memory: bool = Field(
+        default=False, description="Let clients on other hosts use this host's shared memory, too."
+    )
     instance_count: Annotated[int, Ge(1)] = Field(
         2, description="Workers that run batches of one model at a time, where not configured."
     )

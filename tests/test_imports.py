@@ -18,14 +18,15 @@ FAMILY = {"model_config", "config_tensors", "config_completion", "completed_conf
 LAYERS = [
     {"__init__"},
     {"errors", "datatypes", "model_statistics", "logs", "caller"},
-    {"signature", "parameters", "raw_tensor", "layouts", "status", "shared_memory", "system_region"},
+    {"signature", "parameters", "raw_tensor", "layouts", "status", "shared_memory", "system_region", "cuda_region"},
     {"request", "servable", "region_parameters"},
-    {"codec", "statistics_codec", "versions", "saved_model", *FAMILY},
+    {"codec", "statistics_codec", "stream_codec", "versions", "saved_model", *FAMILY},
     {"queue_options", "settings"},
     {"model_version"},
     {"input_checks", "warm_up", "row_probe", "repository"},
     {"data_plane", "loading", "inspection"},
     {"servicer"},
+    {"shared_memory_rpcs"},
     {"transports"},
     {"server"},
     {"cli"},
@@ -42,7 +43,8 @@ OWNERS = {
     "grpc_health": {"transports", "server"},
     "grpc_reflection": {"transports", "server"},
     "protos": {
-        *("codec", "statistics_codec", "versions", "servicer", "transports", "server", *FAMILY),
+        *("codec", "statistics_codec", "stream_codec", "versions", "servicer", "transports", "server", *FAMILY),
+        "shared_memory_rpcs",
         # These only pass a ModelConfig on.
         *("repository", "loading", "inspection"),
         # It turns a part of a ModelConfig into the batcher's options.

@@ -1,38 +1,89 @@
 """grpc.health.v1 for probes and load balancers: Check and Watch of the server and of every model."""
 
+import asyncio
 from typing import Final
 
 import grpc
-from grpc_health.v1 import health_pb2, health_pb2_grpc
-from grpc_health.v1.health import aio as grpc_health
+from grpc_health.v1 import health_pb2
+
+from service.errors import NotFoundError, UnavailableError
+from service.transports.call import Context, abort
+from service.transports.lasting import LastingCalls
+
+HEALTH_SERVICE_NAME: Final = "grpc.health.v1.Health"
 
 _READY_SERVICES: Final = ("", "inference.GRPCInferenceService", "readiness")
 _LIVE_SERVICE: Final = "liveness"
 
+_Status = health_pb2.HealthCheckResponse
+
 
 class Health:
-    """What the server says of itself; unknown names are NOT_FOUND."""
+    """What the server says of itself. All methods belong to one event loop.
+
+    An unknown name is NOT_FOUND to Check, while Watch tells SERVICE_UNKNOWN and goes on; so the protocol wants it.
+    """
 
     def __init__(self) -> None:
-        self._servicer = grpc_health.HealthServicer()
+        self._statuses: dict[str, int] = {}
+        self._changed = asyncio.Event()
 
-    def add_to(self, server: grpc.aio.Server) -> None:
-        """Offer the health service on a server."""
-        health_pb2_grpc.add_HealthServicer_to_server(self._servicer, server)
-
-    async def set_live(self) -> None:
+    def set_live(self) -> None:
         """Say that the process works; it stays so until it ends."""
-        await self._set(_LIVE_SERVICE, serving=True)
+        self._set({_LIVE_SERVICE: True})
 
-    async def set_ready(self, *, ready: bool) -> None:
+    def set_ready(self, *, ready: bool) -> None:
         """Say whether the server is ready for requests."""
-        for service in _READY_SERVICES:
-            await self._set(service, serving=ready)
+        self._set(dict.fromkeys(_READY_SERVICES, ready))
 
-    async def set_model_ready(self, model: str, *, ready: bool) -> None:
+    def set_model_ready(self, model: str, *, ready: bool) -> None:
         """Say whether a model is ready for requests."""
-        await self._set(model, serving=ready)
+        self._set({model: ready})
 
-    async def _set(self, service: str, *, serving: bool) -> None:
-        status = health_pb2.HealthCheckResponse
-        await self._servicer.set(service, status.SERVING if serving else status.NOT_SERVING)
+    def _set(self, serving: dict[str, bool]) -> None:
+        for service, is_serving in serving.items():
+            self._statuses[service] = _Status.SERVING if is_serving else _Status.NOT_SERVING
+        # Everyone who waits looks again; whoever comes later waits for the next change.
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    def handler(self, lasting: LastingCalls) -> grpc.GenericRpcHandler:
+        """Return what serves the health service; watches end with the lasting calls."""
+
+        async def watch(request: health_pb2.HealthCheckRequest, context: Context) -> None:
+            await self._watch(request.service, context, lasting)
+
+        codec = {
+            "request_deserializer": health_pb2.HealthCheckRequest.FromString,
+            "response_serializer": _Status.SerializeToString,
+        }
+        methods = {
+            "Check": grpc.unary_unary_rpc_method_handler(self._check, **codec),
+            "Watch": grpc.unary_stream_rpc_method_handler(watch, **codec),
+        }
+        return grpc.method_handlers_generic_handler(HEALTH_SERVICE_NAME, methods)
+
+    async def _check(self, request: health_pb2.HealthCheckRequest, context: Context) -> health_pb2.HealthCheckResponse:
+        status = self._statuses.get(request.service)
+        if status is None:
+            await abort(context, NotFoundError(f"unknown service '{request.service}'"))
+        return _Status(status=status)
+
+    async def _watch(self, service: str, context: Context, lasting: LastingCalls) -> None:
+        """Tell the status now and after every change; changes that follow quickly may be told as one."""
+        told, stopping = None, None
+        while True:
+            changed = self._changed
+            status = self._statuses.get(service, _Status.SERVICE_UNKNOWN)
+            if status != told:
+                await context.write(_Status(status=status))
+                told = status
+            elif stopping is not None:
+                await abort(context, stopping)
+            else:
+                try:
+                    with lasting.until_stop():
+                        await changed.wait()
+                except UnavailableError as error:
+                    # Before the end, the watcher hears of a change that came with it.
+                    stopping = error

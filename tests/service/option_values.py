@@ -3,12 +3,22 @@
 from pathlib import Path
 
 from batching.options import Oversize
+from service.settings import ResponseCompression
 
 VALUES = {
     "model_repository": ("models", (Path("models"),)),
     "model": ("clip=a=b", ("clip=a=b",)),
     "grpc_address": ("::1", ("::1",)),
     "grpc_port": ("9001", 9001),
+    "grpc_infer_response_compression_level": ("medium", ResponseCompression.MEDIUM),
+    "grpc_keepalive_time": ("30000", 30_000),
+    "grpc_keepalive_timeout": ("5000", 5000),
+    "grpc_keepalive_permit_without_calls": ("false", False),
+    "grpc_http2_max_pings_without_data": ("0", 0),
+    "grpc_http2_min_recv_ping_interval_without_data": ("10000", 10_000),
+    "grpc_http2_max_ping_strikes": ("0", 0),
+    "grpc_max_connection_age": ("60000", 60_000),
+    "grpc_max_connection_age_grace": ("7000", 7000),
     "server_id": ("mine", "mine"),
     "default_signature": ("embed", "embed"),
     "default_max_batch_size": ("0", 0),

@@ -1,0 +1,42 @@
+"""Options of the server to channel arguments of gRPC."""
+
+from typing import Final
+
+from service.settings import ResponseCompression, Settings
+
+_FIXED: Final = (
+    # Both directions are limited by protobuf alone; tensors of hundreds of megabytes are everyday.
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+    # A second server on the port must fail loudly instead of taking half of the calls.
+    ("grpc.so_reuseport", 0),
+)
+
+# gRPC's core picks the algorithm of a level among those that the client of each call accepts.
+_COMPRESSION_LEVELS: Final = {
+    ResponseCompression.NONE: 0,
+    ResponseCompression.LOW: 1,
+    ResponseCompression.MEDIUM: 2,
+    ResponseCompression.HIGH: 3,
+}
+
+
+def channel_options(settings: Settings) -> list[tuple[str, int]]:
+    """Return the channel arguments of a grpcio server."""
+    options = [
+        *_FIXED,
+        ("grpc.keepalive_time_ms", settings.grpc_keepalive_time),
+        ("grpc.keepalive_timeout_ms", settings.grpc_keepalive_timeout),
+        ("grpc.keepalive_permit_without_calls", int(settings.grpc_keepalive_permit_without_calls)),
+        ("grpc.http2.max_pings_without_data", settings.grpc_http2_max_pings_without_data),
+        # The name of the argument has no "recv", unlike the option.
+        ("grpc.http2.min_ping_interval_without_data_ms", settings.grpc_http2_min_recv_ping_interval_without_data),
+        ("grpc.http2.max_ping_strikes", settings.grpc_http2_max_ping_strikes),
+        ("grpc.default_compression_level", _COMPRESSION_LEVELS[settings.grpc_infer_response_compression_level]),
+    ]
+    # gRPC knows no number that means never, Triton's option does.
+    if settings.grpc_max_connection_age:
+        options.append(("grpc.max_connection_age_ms", settings.grpc_max_connection_age))
+    if settings.grpc_max_connection_age_grace:
+        options.append(("grpc.max_connection_age_grace_ms", settings.grpc_max_connection_age_grace))
+    return options
