@@ -5,6 +5,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Hashable, Iterator
 
+from batching.adaptive import Limits
 from batching.batch import Batch, batch_of
 from batching.cut import Part, cut
 from batching.options import Joining, QueueOptions
@@ -29,14 +30,26 @@ class BatchQueue:
     Times are seconds of one monotonic clock that the caller reads. Not thread-safe.
     """
 
-    __slots__ = ("_num_tasks", "_options", "_ranks", "_tasks", "expects_more", "joins", "key", "size", "taken_at")
+    __slots__ = (
+        "_limits",
+        "_num_tasks",
+        "_options",
+        "_ranks",
+        "_tasks",
+        "expects_more",
+        "joins",
+        "key",
+        "size",
+        "taken_at",
+    )
 
-    def __init__(self, key: Hashable, options: QueueOptions, *, joins: bool) -> None:
+    def __init__(self, key: Hashable, options: QueueOptions, *, limits: Limits | None = None, joins: bool) -> None:
         """Create an empty queue.
 
         Args:
             key: the key of all of its tasks; for tasks that run alone it need not be theirs.
             options: the rules of all of its tasks.
+            limits: how far batches are filled at present; None means as the options say.
             joins: whether a batch may have more than one task.
         """
         self.key = key
@@ -45,6 +58,7 @@ class BatchQueue:
         self.size = 0
         self.taken_at = -math.inf
         self._options = options
+        self._limits: Limits = limits or options
         self._num_tasks = 0
         self._ranks: list[int] = []  # of those that have tasks, ascending
         self._tasks: dict[int, OrderedDict[Task, None]] = {}  # by rank; none is empty
@@ -70,19 +84,19 @@ class BatchQueue:
     @property
     def ready_at(self) -> float:
         """From when on a batch may be taken: at once if waiting has no use, else when a task has waited enough."""
-        options = self._options
-        if options.max_queue_delay_s == 0 or not self.joins or not self.expects_more:
+        options, limits = self._options, self._limits
+        if limits.max_queue_delay_s == 0 or not self.joins or not self.expects_more:
             return -math.inf
-        if self.size >= options.max_batch_size:
+        if self.size >= limits.max_batch_size:
             return -math.inf
         if options.preferred_batch_size and self._preferred_size(self._plan()):
             return -math.inf
-        return min(next(iter(tasks)).queued_at for tasks in self._tasks.values()) + options.max_queue_delay_s
+        return min(next(iter(tasks)).queued_at for tasks in self._tasks.values()) + limits.max_queue_delay_s
 
     def add(self, task: Task) -> bool:
         """Let a task wait; returns whether ``front`` or ``ready_at`` may have changed."""
         options = self._options
-        was_full = self.size >= options.max_batch_size
+        was_full = self.size >= self._limits.max_batch_size
         was_first = self._ranks[0] if self._ranks else None
         task.queue = self
         self._append(task)
@@ -90,7 +104,7 @@ class BatchQueue:
         self.size += task.size
         if was_first is None or task.rank < was_first or options.preferred_batch_size:
             return True
-        return not was_full and self.size >= options.max_batch_size
+        return not was_full and self.size >= self._limits.max_batch_size
 
     def remove(self, task: Task) -> None:
         """Take out a task that waits here."""
@@ -127,11 +141,12 @@ class BatchQueue:
     def _plan(self) -> _Plan:
         """The first tasks that fit together; an oversize task fills the room that is left with some of its rows."""
         plan: _Plan = []
-        room = self._options.max_batch_size
+        largest = self._options.max_batch_size
+        room = self._limits.max_batch_size
         for task in self:
             rows = task.size - task.taken
-            if rows > room:
-                if room > 0 and task.size > self._options.max_batch_size:
+            if rows > room and (plan or rows > largest):
+                if room > 0 and task.size > largest:
                     plan.append((task, room))
                 break
             plan.append((task, rows))

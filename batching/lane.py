@@ -5,8 +5,10 @@ from collections import Counter
 from collections.abc import Hashable, Iterator
 from enum import Enum
 
+from batching.adaptive import AdaptiveLimits
 from batching.batch import Batch
 from batching.batch_queue import BatchQueue
+from batching.batch_record import BatchRecord
 from batching.counts import LaneCounts, QueueCounts, Tally
 from batching.cut import submitted
 from batching.errors import OversizeError, QueueFullError
@@ -46,6 +48,7 @@ class Lane:
     """
 
     __slots__ = (
+        "_adaptive",
         "_num_by_level",
         "_order",
         "_ready",
@@ -70,6 +73,9 @@ class Lane:
         self.tally = Tally()
         self.queues: dict[Hashable, BatchQueue] = {}
         self._num_by_level: Counter[int] = Counter()
+        self._adaptive = (
+            AdaptiveLimits(options.latency_objective_s, options.max_batch_size) if options.latency_objective_s else None
+        )
         self._order = ResponseOrder() if options.preserve_ordering else None
         self._ready: MutableHeap[tuple[int, float], BatchQueue] = MutableHeap()
         self._unready: MutableHeap[float, BatchQueue] = MutableHeap()
@@ -139,6 +145,12 @@ class Lane:
         self._place(queue, now)
         return batch
 
+    def ran(self, batch: Batch, record: BatchRecord, now: float) -> None:
+        """Learn from the first run of a batch that was taken here and is finished."""
+        if self._adaptive is not None:
+            latencies = [now - task.queued_at for task in batch.tasks]
+            self._adaptive.ran(batch.size, record.compute_infer_ns / 1e9, latencies, now)
+
     def ready_since(self, now: float) -> float | None:
         """Since when the most urgent batch waits for a worker; None if none is ready."""
         while (due := self._unready.first()) is not None and due[0] <= now:
@@ -204,7 +216,7 @@ class Lane:
         key = task.key if joins else SpecialKey.ALONE
         queue = self.queues.get(key)
         if queue is None:
-            queue = self.queues[key] = BatchQueue(key, self.options, joins=joins)
+            queue = self.queues[key] = BatchQueue(key, self.options, limits=self._adaptive, joins=joins)
         return queue
 
     def _place(self, queue: BatchQueue, now: float) -> None:

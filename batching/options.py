@@ -50,6 +50,9 @@ class QueueOptions:
         oversize: what happens to tasks of more than ``max_batch_size`` rows.
         max_queue_delay_s: how long the first task of a batch that is neither full nor of a preferred size waits for
             company, even if a worker is free. 0 means not at all: a free worker takes what is there.
+        latency_objective_s: if not 0, delay and size of batches are chosen so that 99 of 100 tasks are answered within
+            so many seconds, and batches are as large as that allows and pays; see AdaptiveLimits.
+            ``max_queue_delay_s`` must then be 0.
         preferred_batch_size: rows of batches that are run at once and in preference to others, largest first.
         allowed_batch_sizes: if not empty, the only sizes of runs, ascending, the last one ``max_batch_size``: batches
             are padded with copies of their first row, whose outputs are dropped.
@@ -80,6 +83,7 @@ class QueueOptions:
     retry_failed: bool = True
     oversize: Oversize = Oversize.CUT
     max_queue_delay_s: float = 0.0
+    latency_objective_s: float = 0.0
     preferred_batch_size: tuple[int, ...] = ()
     allowed_batch_sizes: tuple[int, ...] = ()
     pad_variable_length_inputs: Mapping[str, FillValue] = field(default_factory=lambda: MappingProxyType({}))
@@ -96,9 +100,12 @@ class QueueOptions:
 
     def __post_init__(self) -> None:
         _require(self.max_batch_size >= 1, f"max_batch_size must be at least 1, not {self.max_batch_size}")
+        for name in ("max_queue_delay_s", "latency_objective_s"):
+            value = getattr(self, name)
+            _require(0 <= value < math.inf, f"{name} must be 0 or a positive number, but is {value}")
         _require(
-            0 <= self.max_queue_delay_s < math.inf,
-            f"max_queue_delay_s must be 0 or a positive number, but is {self.max_queue_delay_s}",
+            not (self.max_queue_delay_s and self.latency_objective_s),
+            "max_queue_delay_s must be 0 where latency_objective_s is given, because the delay is then chosen",
         )
         for name in ("max_queue_size", "max_queue_rows", "max_queue_bytes", "priority_levels"):
             _require(getattr(self, name) >= 0, f"{name} must not be negative, but is {getattr(self, name)}")

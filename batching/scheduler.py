@@ -205,6 +205,8 @@ class BatchScheduler:
             del self._running[batch]
             for record in records:
                 self._account(record)
+            if records:
+                self._backlog.lane(batch.options).ran(batch, records[0], time.monotonic())
             self._check_drained()
 
     def _account(self, record: BatchRecord) -> None:

@@ -233,3 +233,37 @@ def test_parts_whose_outputs_have_different_widths_are_run_again_in_one_piece():
     (result,) = answers.results[asked]
     assert result.outputs["y"].shape == (5, 5)
     assert result.batch_size == 5
+
+
+def test_rest_of_a_cut_task_is_not_run_once_a_part_has_failed():
+    options = QueueOptions(max_batch_size=2)
+    backlog, answers, runs = Backlog(), Answers(), []
+
+    def run(key, inputs, outputs):
+        runs.append(len(inputs["x"]))
+        return double(key, inputs, outputs)
+
+    asked = task(-1, size=9, options=options, done=answers)
+    backlog.add(asked, 0.0)
+    run_all(backlog, run, options, after_first_batch=lambda: None)
+
+    assert runs == [2]
+    assert [str(result.error) for result in answers.results[asked]] == ["negative"]
+
+
+def test_task_that_was_cut_before_its_signature_stopped_joining_is_run_whole():
+    """Its first part had as many rows as was put in, but only by chance."""
+    options = QueueOptions(max_batch_size=2)
+    backlog, answers, runs = Backlog(), Answers(), []
+
+    def run(key, inputs, outputs):
+        runs.append(len(inputs["x"]))
+        return {"y": inputs["x"][::-1]}
+
+    asked = task(size=5, options=options, done=answers)
+    backlog.add(asked, 0.0)
+    run_all(backlog, run, options, after_first_batch=lambda: backlog.lane(options).stop_joining("test", 0.0))
+
+    (result,) = answers.results[asked]
+    assert runs == [2, 5]
+    assert result.outputs["y"][:, 0].tolist() == [4, 3, 2, 1, 0]

@@ -503,3 +503,20 @@ def test_callbacks_of_several_workers_may_stop_at_once(answers):
     scheduler.stop()
 
     assert not any(thread.is_alive() for thread in scheduler._threads)
+
+
+def test_poison_in_every_round_costs_the_others_nothing_but_time(answers):
+    """Fifteen good tasks and one bad one wait together, a thousand times."""
+    options = QueueOptions(max_batch_size=16)
+    with BatchScheduler(double) as scheduler:
+        for number in range(1000):
+            tasks = [task(-1 if index == number % 16 else index, options=options, done=answers) for index in range(16)]
+            for member in tasks:
+                scheduler.submit(member)
+            results = answers.wait(*tasks)
+            assert [index for index, result in enumerate(results) if result.error is not None] == [number % 16]
+            assert all(result.error or result.outputs["y"].item() == 2 * index for index, result in enumerate(results))
+
+    counts = scheduler.counts().lanes[options]
+    assert counts.failed_runs >= 1000
+    assert counts.retried_runs <= 1000 * 10
