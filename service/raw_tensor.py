@@ -161,7 +161,7 @@ def encode_view(array: np.ndarray) -> memoryview:
     """Return an array's raw form as ``encode`` does, without a copy where the array's own memory has that form."""
     if array.dtype == BYTES.dtype:
         return memoryview(encode(array))
-    return memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
 def encode(array: np.ndarray) -> bytes:

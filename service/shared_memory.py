@@ -63,6 +63,9 @@ class Regions:
 
     A region that requests use when it is unregistered is closed by the last of them. Its name is free at once, and a
     new region of that name has nothing to do with the old one.
+
+    Attributes:
+        enabled: whether any client may use shared memory.
     """
 
     def __init__(self, *, enabled: bool = True, allow_remote: bool = False, max_open: int | None = None) -> None:
@@ -74,7 +77,7 @@ class Regions:
             max_open: how many regions may be open at a time, those included that are unregistered and still in use;
                 None means half as many as the process may open files.
         """
-        self._enabled = enabled
+        self.enabled = enabled
         self._allow_remote = allow_remote
         self._max_open = _half_of_the_file_descriptors() if max_open is None else max_open
         self._lock = threading.Lock()
@@ -87,7 +90,7 @@ class Regions:
 
     def is_open_to(self, caller: Caller) -> bool:
         """Whether a caller may use shared memory."""
-        return self._enabled and (caller.is_local or self._allow_remote)
+        return self.enabled and (caller.is_local or self._allow_remote)
 
     def check_open_to(self, caller: Caller) -> None:
         """Refuse callers that may not use shared memory.
@@ -95,7 +98,7 @@ class Regions:
         Raises:
             UnimplementedError: as Triton answers where its option for client shared memory is off.
         """
-        if not self._enabled:
+        if not self.enabled:
             raise UnimplementedError("client shared memory is switched off on this server (--allow-client-shm)")
         if not self.is_open_to(caller):
             raise UnimplementedError(
