@@ -11,7 +11,7 @@ from service.errors import LoadError
 from service.layouts import ModelSource, find_models, saved_model_directory
 from service.model_config import MODEL_FILENAME, graph_tags, read_config
 from service.signature import Signature, TensorSpec
-from service.versions import choose_versions
+from service.versions import versions_to_serve
 
 
 def tables(path: Path) -> list[Table]:
@@ -30,7 +30,7 @@ def _tables_of(source: ModelSource) -> list[Table]:
     filename = config.default_model_filename or MODEL_FILENAME
     return [
         _table(source.name, version, saved_model_directory(source.versions[version], filename), config)
-        for version in choose_versions(source.versions, config.version_policy)
+        for version in versions_to_serve(source.versions, config.version_policy, model=source.name)
     ]
 
 

@@ -12,7 +12,7 @@ from service.errors import LoadError, NotFoundError, UnavailableError
 from service.layouts import ModelSource
 from service.model_config import check_supported, read_config
 from service.model_version import ModelVersion
-from service.versions import choose_versions, parse_version
+from service.versions import parse_version, versions_to_serve
 
 Load = Callable[[str, int, Path, ModelConfig], ModelVersion]
 """Loads one version: model, number, version directory, configuration. Raises LoadError."""
@@ -99,7 +99,8 @@ class Repository:
         entry = ModelEntry(source)
         try:
             entry.config = _read_config(source)
-            entry.versions = {version: VersionEntry(State.LOADING) for version in _choose_versions(entry)}
+            versions = versions_to_serve(source.versions, entry.config.version_policy, model=source.name)
+            entry.versions = {version: VersionEntry(State.LOADING) for version in versions}
         except LoadError as error:
             entry.problem = str(error)
         self._models[source.name] = entry
@@ -236,15 +237,6 @@ def _read_config(source: ModelSource) -> ModelConfig:
         config.ClearField("name")
     check_supported(config, model=source.name)
     return config
-
-
-def _choose_versions(entry: ModelEntry) -> list[int]:
-    chosen = choose_versions(entry.source.versions, entry.config.version_policy)
-    if not chosen:
-        raise LoadError(
-            f"model '{entry.source.name}': the version policy serves none of {sorted(entry.source.versions)}"
-        )
-    return chosen
 
 
 def _because(entry: ModelEntry) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from protos import model_config_pb2
-from service.errors import InvalidArgumentError
+from service.errors import InvalidArgumentError, LoadError
 
 _NUMBER: Final = re.compile(r"[ \t\n\v\f\r]*([+-]?)([0-9]+)")
 _MAX: Final = 2**63 - 1
@@ -56,3 +56,16 @@ def choose_versions(on_disk: Iterable[int], policy: model_config_pb2.ModelVersio
         return [version for version in versions if version in wanted]
     count = policy.latest.num_versions or 1
     return versions[-count:]
+
+
+def versions_to_serve(on_disk: Iterable[int], policy: model_config_pb2.ModelVersionPolicy, *, model: str) -> list[int]:
+    """Return the versions of a model that its policy serves, ascending.
+
+    Raises:
+        LoadError: there is none.
+    """
+    versions = sorted(on_disk)
+    chosen = choose_versions(versions, policy)
+    if not chosen:
+        raise LoadError(f"model '{model}': the version policy serves none of {versions}")
+    return chosen
