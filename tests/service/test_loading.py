@@ -1,0 +1,174 @@
+"""What models of one process share is agreed on, and a version is loaded, completed, warmed up, or fails cleanly."""
+
+import numpy as np
+import pytest
+from google.protobuf import text_format
+
+from protos.model_config_pb2 import ModelConfig
+from service import loading, saved_model
+from service.errors import LoadError
+from service.loading import configure_runtime, load_version
+from service.settings import Settings
+from tests.service.serving import WAIT_S
+
+
+def config(text=""):
+    return text_format.Parse(text, ModelConfig())
+
+
+def threads(intra=None, inter=None):
+    given = {"TF_NUM_INTRA_THREADS": intra, "TF_NUM_INTER_THREADS": inter}
+    return config(
+        "".join(
+            f'parameters {{ key: "{key}" value {{ string_value: "{value}" }} }}'
+            for key, value in given.items()
+            if value is not None
+        )
+    )
+
+
+# Agreement. ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def chosen(monkeypatch):
+    """Collects the options instead of fixing them, which can be done once in the life of this process."""
+    options = []
+    monkeypatch.setattr(saved_model, "configure", options.append)
+    return options
+
+
+@pytest.mark.parametrize(
+    ("configs", "options", "expected"),
+    [
+        ({}, {}, (0, 0)),
+        ({"a": config()}, {"intra_op_threads": 3, "inter_op_threads": 4}, (3, 4)),
+        ({"a": threads(2, 5)}, {}, (2, 5)),
+        ({"a": threads(2), "b": threads(None, 5), "c": config()}, {}, (2, 5)),
+        ({"a": threads(2), "b": threads(2)}, {}, (2, 0)),
+        ({"a": threads(2)}, {"intra_op_threads": 7, "inter_op_threads": 8}, (2, 8)),
+    ],
+)
+def test_wish_of_a_model_goes_before_the_servers_option(chosen, configs, options, expected):
+    configure_runtime(configs, Settings(**options))
+
+    assert [(each.intra_op_threads, each.inter_op_threads) for each in chosen] == [expected]
+
+
+@pytest.mark.parametrize("parameter", ["TF_NUM_INTRA_THREADS", "TF_NUM_INTER_THREADS"])
+def test_models_that_disagree_are_both_named(chosen, parameter):
+    wishes = {
+        name: config(f'parameters {{ key: "{parameter}" value {{ string_value: "{count}" }} }}')
+        for name, count in (("bert", 2), ("clip", 3))
+    }
+
+    with pytest.raises(
+        LoadError, match=f"{parameter} holds for the whole process.*2 in model 'bert', 3 in model 'clip'"
+    ):
+        configure_runtime({**wishes, "other": config()}, Settings())
+    assert chosen == []
+
+
+def test_count_that_is_no_number_names_its_model(chosen):
+    with pytest.raises(LoadError, match=r"model 'clip': parameter TF_NUM_INTRA_THREADS .*'many'"):
+        configure_runtime({"clip": threads("many")}, Settings())
+
+
+def test_op_libraries_of_all_models_are_loaded_for_all(chosen):
+    configure_runtime(
+        {
+            "a": config('model_operations { op_library_filename: [ "one.so", "two.so" ] }'),
+            "b": config('model_operations { op_library_filename: "three.so" }'),
+        },
+        Settings(),
+    )
+
+    assert [[path.name for path in each.op_libraries] for each in chosen] == [["one.so", "two.so", "three.so"]]
+
+
+# Loading. --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def load(export, monkeypatch):
+    """Load versions of exported SavedModels; they are closed when the test ends."""
+    loaded, servables = [], []
+    real = saved_model.load
+
+    def remember(*arguments, **options):
+        servables.append(real(*arguments, **options))
+        return servables[-1]
+
+    monkeypatch.setattr(loading.saved_model, "load", remember)
+
+    def load_kind(kind, text="", **options):
+        path = export(kind) if isinstance(kind, str) else kind
+        loaded.append(load_version("clip", 7, path, config(text), Settings(**options)))
+        return loaded[-1]
+
+    load_kind.servables = servables
+    yield load_kind
+    for version in loaded:
+        version.close(WAIT_S)
+
+
+def test_version_serves_its_signatures_as_the_options_say(load):
+    loaded = load("module", default_max_batch_size=16, max_queue_delay_us=500, instance_count=3)
+    served = loaded.find_signature(None)
+
+    assert (loaded.name, loaded.version) == ("clip", 7)
+    assert served.max_batch_size == 16
+    assert served.options.max_queue_delay_s == 0.0005
+    assert loaded.config.instance_count == 3
+
+
+def test_reject_option_reaches_the_signatures(load):
+    assert not load("module", oversize_requests="reject").find_signature(None).cuts_oversize
+
+
+def test_writing_signature_has_not_run_when_the_load_is_done(load):
+    loaded = load("counter")
+
+    assert loaded.servable.run("read", {}, ["count"])["count"] == 0
+    assert loaded.statistics().execution_count == 0
+
+
+def test_savedmodel_is_found_under_the_name_that_the_configuration_gives(load, export, tmp_path):
+    (tmp_path / "mine").symlink_to(export("module"))
+
+    assert load(tmp_path, 'default_model_filename: "mine"').find_signature(None)
+
+
+def test_broken_signature_is_unavailable_and_its_neighbours_are_loaded(load):
+    loaded = load("broken_signature")
+
+    assert "broken" in loaded.servable.unavailable
+    assert "serving_default" in loaded.signatures
+    x = np.ones((1, 4), np.float32)
+    assert loaded.servable.run("serving_default", {"x": x}, [loaded.find_signature(None).signature.outputs[0].name])
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("max_batch_size: 4 dynamic_batching { preferred_batch_size: 5 }", "preferred_batch_size"),
+        ('input { name: "nope" }', "'nope'"),
+        ('name: "other"', "for a model called 'other'"),
+    ],
+)
+def test_configuration_that_does_not_fit_fails_and_frees_the_weights(load, text, says):
+    with pytest.raises(LoadError, match=says):
+        load("module", text)
+
+    (servable,) = load.servables
+    assert "closed" in repr(servable)
+
+
+def test_tag_that_the_export_does_not_have_is_a_load_error(load):
+    with pytest.raises(LoadError, match="nope"):
+        load("module", 'parameters { key: "TF_GRAPH_TAG" value { string_value: "nope" } }')
+
+
+def test_directory_without_a_savedmodel_is_a_load_error(load, tmp_path):
+    with pytest.raises(LoadError, match="no SavedModel"):
+        load(tmp_path)

@@ -1,0 +1,165 @@
+"""What the options name is found, and the life of a server in this process, with models that need no TensorFlow."""
+
+import asyncio
+import gc
+import os
+import signal
+from contextlib import asynccontextmanager
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from tritonclient.grpc import aio as triton
+
+from service.errors import LoadError
+from service.server import Server, find_sources
+from service.settings import Settings
+
+WAIT_S = 30
+
+
+def make(root, *paths):
+    for path in paths:
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).touch()
+    return root
+
+
+def sources(**options):
+    return {source.name: sorted(source.versions) for source in find_sources(Settings(**options))}
+
+
+# Sources. --------------------------------------------------------------------------------------------------------
+
+
+def test_every_repository_is_searched_and_every_model_option_is_one_model(tmp_path):
+    make(
+        tmp_path, "one/clip/7/saved_model.pb", "one/bert/1/saved_model.pb", "two/saved_model.pb", "a=b/3/saved_model.pb"
+    )
+
+    assert sources(model_repository=[tmp_path / "one", tmp_path / "two"], model=[f"mine={tmp_path / 'a=b'}"]) == {
+        "bert": [1],
+        "clip": [7],
+        "two": [1],
+        "mine": [3],
+    }
+
+
+def test_name_that_the_user_chose_counts_more_than_the_configurations(tmp_path):
+    make(tmp_path, "clip/7/saved_model.pb", "clip/config.pbtxt")
+    (source,) = find_sources(Settings(model=[f"a:b={tmp_path / 'clip'}"]))
+
+    assert (source.name, source.renamed) == ("a:b", True)
+    assert source.config_path == tmp_path / "clip" / "config.pbtxt"
+
+
+def test_one_path_may_be_served_under_two_names(tmp_path):
+    make(tmp_path, "saved_model.pb")
+
+    assert sources(model=[f"a={tmp_path}", f"b={tmp_path}"]) == {"a": [1], "b": [1]}
+
+
+@pytest.mark.parametrize("option", ["clip", "=/models", "clip=", "=", ""])
+def test_model_option_without_name_and_path_is_refused(option):
+    with pytest.raises(LoadError, match=f"--model {option}: expected NAME=PATH"):
+        find_sources(Settings(model=[option]))
+
+
+def test_model_option_on_several_models_is_refused(tmp_path):
+    make(tmp_path, "a/saved_model.pb", "b/saved_model.pb")
+
+    with pytest.raises(LoadError, match="holds 2 models; expected the directory of one"):
+        find_sources(Settings(model=[f"mine={tmp_path}"]))
+
+
+def test_path_that_is_not_there_is_refused(tmp_path):
+    for options in ({"model_repository": [tmp_path / "nope"]}, {"model": [f"mine={tmp_path / 'nope'}"]}):
+        with pytest.raises(LoadError, match="nope: no such directory"):
+            find_sources(Settings(**options))
+
+
+def test_no_path_at_all_is_refused():
+    with pytest.raises(LoadError, match="nothing to serve"):
+        find_sources(Settings())
+
+
+# Life. -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def unservable(tmp_path):
+    """A repository whose one model belongs to another backend, so that it fails before TensorFlow is needed."""
+    make(tmp_path / "models", "onnx/1/model.onnx")
+    (tmp_path / "models/onnx/config.pbtxt").write_text('backend: "onnxruntime"')
+    yield tmp_path / "models"
+    gc.unfreeze()
+
+
+@asynccontextmanager
+async def running(repository, socket, **options):
+    """A server in this event loop; the block gets its task, and a client once it has loaded."""
+    settings = Settings(model_repository=[repository], grpc_address=[f"unix:{socket}"], **options)
+    server = asyncio.create_task(Server(settings).run())
+    async with grpc.aio.insecure_channel(f"unix:{socket}") as channel:
+        watch = health_pb2_grpc.HealthStub(channel).Watch(
+            health_pb2.HealthCheckRequest(service="onnx"), wait_for_ready=True, timeout=WAIT_S
+        )
+        while (await watch.read()).status != health_pb2.HealthCheckResponse.NOT_SERVING:
+            pass
+        watch.cancel()
+    async with triton.InferenceServerClient(f"unix:{socket}") as client:
+        yield server, client
+        await asyncio.wait_for(server, WAIT_S)
+
+
+def terminate():
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_model_that_cannot_be_loaded_ends_the_start_with_its_reason(unservable, tmp_path):
+    settings = Settings(model_repository=[unservable], grpc_address=[f"unix:{tmp_path}/socket"])
+
+    with pytest.raises(LoadError, match='asks for backend: "onnxruntime"'):
+        asyncio.run(Server(settings).run())
+
+
+def test_server_goes_on_without_the_model_where_the_options_say_so_and_is_not_ready(unservable, tmp_path):
+    async def main():
+        async with running(unservable, tmp_path / "socket", exit_on_error=False, server_id="mine") as (_, client):
+            assert await client.is_server_live()
+            assert not await client.is_server_ready()
+            assert not await client.is_model_ready("onnx")
+            assert (await client.get_server_metadata()).name == "mine"
+            terminate()
+
+    asyncio.run(main())
+
+
+def test_server_answers_during_the_drain_delay_and_a_second_signal_cuts_it_short(unservable, tmp_path):
+    async def main():
+        options = {"exit_on_error": False, "drain_delay": 1000}
+        async with running(unservable, tmp_path / "socket", **options) as (server, client):
+            terminate()
+            for _ in range(20):
+                assert await client.is_server_live()
+            assert not server.done()
+            terminate()
+
+    asyncio.run(main())
+
+
+def test_name_that_two_models_have_ends_the_start(tmp_path):
+    make(tmp_path, "a/clip/1/saved_model.pb", "b/clip/1/saved_model.pb")
+
+    with pytest.raises(LoadError, match="two models are called 'clip'"):
+        asyncio.run(Server(Settings(model_repository=[tmp_path / "a", tmp_path / "b"])).run())
+
+
+def test_thread_counts_that_disagree_end_the_start(tmp_path):
+    for name, count in (("bert", 2), ("clip", 3)):
+        make(tmp_path, f"{name}/1/saved_model.pb")
+        text = f'parameters {{ key: "TF_NUM_INTRA_THREADS" value {{ string_value: "{count}" }} }}'
+        (tmp_path / name / "config.pbtxt").write_text(text)
+
+    with pytest.raises(LoadError, match="TF_NUM_INTRA_THREADS holds for the whole process"):
+        asyncio.run(Server(Settings(model_repository=[tmp_path])).run())
