@@ -13,6 +13,7 @@ from batching.counts import Counts, LaneCounts, QueueCounts
 from batching.errors import (
     BatchingError,
     DeadlineError,
+    DroppedError,
     OversizeError,
     QueueFullError,
     QueueTimeoutError,
@@ -32,6 +33,7 @@ __all__ = [
     "BatchingError",
     "Counts",
     "DeadlineError",
+    "DroppedError",
     "FillValue",
     "Joining",
     "LaneCounts",

@@ -9,24 +9,28 @@ class QueueFullError(BatchingError):
     """The queue holds as much as it may. The task was not taken; a later try may work."""
 
 
-class StoppedError(BatchingError):
-    """The scheduler takes nothing more, or was stopped before the task's turn came. The task was not run."""
-
-
 class OversizeError(BatchingError):
     """The task has more rows than a batch may have, and its options say that such tasks are refused."""
 
 
-class QueueTimeoutError(BatchingError):
-    """The task waited in the queue longer than the queue's policy or its own timeout allows. It was not run."""
+class DroppedError(BatchingError):
+    """The task waited, but was taken out of the queue instead of being run."""
 
 
-class DeadlineError(BatchingError):
-    """The caller's deadline passed while the task waited. It was not run."""
+class StoppedError(DroppedError):
+    """The scheduler has stopped, or takes nothing more."""
 
 
-class TaskCancelledError(BatchingError):
-    """The caller gave the task up while it waited. It was not run."""
+class QueueTimeoutError(DroppedError):
+    """The task waited in the queue longer than the queue's policy or its own timeout allows."""
+
+
+class DeadlineError(DroppedError):
+    """The caller's deadline passed while the task waited."""
+
+
+class TaskCancelledError(DroppedError):
+    """The caller gave the task up while it waited."""
 
 
 class RunError(BatchingError):

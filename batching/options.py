@@ -65,7 +65,8 @@ class QueueOptions:
         max_queue_rows: most rows that may wait; 0 means no limit. A task is taken in any case if nothing waits.
         max_queue_bytes: most bytes of inputs that may wait, likewise.
         preserve_ordering: whether answers are given in the order in which tasks were submitted, over all keys and
-            priorities; an early answer is held back until those before it are given.
+            priorities; an early answer is held back until those before it are given. Tasks that are dropped do not
+            take part.
         priority_levels: number of priorities; 1 is the highest, which overtakes all others. 0 means that all tasks
             are equal.
         default_priority_level: of tasks that ask for none, or for one that does not exist.

@@ -5,6 +5,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 
+from batching.errors import DroppedError
 from batching.task import Task, TaskResult
 
 logger = logging.getLogger(__name__)
@@ -13,8 +14,9 @@ logger = logging.getLogger(__name__)
 class ResponseOrder:
     """Holds answers back until all tasks that were admitted earlier are answered.
 
-    One thread at a time gives answers; others leave theirs to it. Thread-safe. Source of the behaviour: Triton,
-    ModelDynamicBatching, preserve_ordering.
+    A task that is dropped has no answer: its caller is told at once, and nobody waits for it. One thread at a time
+    gives answers; others leave theirs to it. Thread-safe. Source of the behaviour: Triton, ModelDynamicBatching,
+    preserve_ordering.
     """
 
     def __init__(self) -> None:
@@ -31,7 +33,19 @@ class ResponseOrder:
 
     def _finish(self, task: Task, result: TaskResult) -> None:
         with self._lock:
-            self._results[task] = result
+            if isinstance(result.error, DroppedError):
+                done = self._callbacks.pop(task)
+            else:
+                done = None
+                self._results[task] = result
+        try:
+            if done is not None:
+                done(task, result)
+        finally:
+            self._release_all()
+
+    def _release_all(self) -> None:
+        with self._lock:
             if self._is_releasing:
                 return
             self._is_releasing = True

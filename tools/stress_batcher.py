@@ -23,6 +23,7 @@ from batching import (
     BatchRecord,
     BatchScheduler,
     DeadlineError,
+    DroppedError,
     Joining,
     QueueFullError,
     QueueOptions,
@@ -138,7 +139,7 @@ class Submitter:
             self.wrong.append(f"task {index} of {self._number}: {result}")
         with self._lock:
             self.outcomes[outcome] += 1
-            if task.options.preserve_ordering:
+            if task.options.preserve_ordering and not isinstance(result.error, DroppedError):
                 if index < self._last_in_order:
                     self.wrong.append(f"task {index} of {self._number} was answered after {self._last_in_order}")
                 self._last_in_order = index

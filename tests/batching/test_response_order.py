@@ -1,7 +1,8 @@
 import threading
 
-from batching import TaskResult
+from batching import TaskCancelledError, TaskResult
 from batching.response_order import ResponseOrder
+from batching.task import failure
 from tests.batching.tasks import task
 
 
@@ -22,6 +23,18 @@ def test_early_answers_wait_for_those_before_them():
     second.finish(TaskResult({}))
 
     assert given == [first, second, third]
+
+
+def test_dropped_task_is_told_at_once_and_waited_for_by_nobody():
+    order, given = ResponseOrder(), []
+    first, second, third = admitted(order, given, 3)
+
+    second.finish(failure(TaskCancelledError()))
+    third.finish(TaskResult({}))
+    assert given == [second]
+    first.finish(failure(TaskCancelledError()))
+
+    assert given == [second, first, third]
 
 
 def test_failing_callback_does_not_hold_the_others_back(caplog):

@@ -407,6 +407,18 @@ def test_idle_scheduler_with_fifty_waiting_queues_uses_no_cpu(answers):
     assert wakes < 20
 
 
+def test_tasks_that_wait_for_busy_workers_use_no_cpu(answers):
+    gate = Gate()
+    with BatchScheduler(gate) as scheduler:
+        submit_while_busy(scheduler, gate, *(task(number, done=answers) for number in range(50)))
+        cpu = time.process_time()
+        threading.Event().wait(0.5)  # the wait is what is measured
+        cpu = time.process_time() - cpu
+        gate.opened.set()
+
+    assert cpu < 0.01
+
+
 def test_rare_signature_waits_for_one_batch_of_the_flooded_one(answers):
     """However deep the flood's backlog is, only the batch that runs goes first."""
     hot, rare = QueueOptions(max_batch_size=4), QueueOptions(max_batch_size=4)
