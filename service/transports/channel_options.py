@@ -4,14 +4,6 @@ from typing import Final
 
 from service.settings import ResponseCompression, Settings
 
-_FIXED: Final = (
-    # Both directions are limited by protobuf alone; tensors of hundreds of megabytes are everyday.
-    ("grpc.max_receive_message_length", -1),
-    ("grpc.max_send_message_length", -1),
-    # A second server on the port must fail loudly instead of taking half of the calls.
-    ("grpc.so_reuseport", 0),
-)
-
 # gRPC's core picks the algorithm of a level among those that the client of each call accepts.
 _COMPRESSION_LEVELS: Final = {
     ResponseCompression.NONE: 0,
@@ -22,9 +14,8 @@ _COMPRESSION_LEVELS: Final = {
 
 
 def channel_options(settings: Settings) -> list[tuple[str, int]]:
-    """Return the channel arguments of a grpcio server."""
+    """Return the channel arguments that a grpcio server gets from its options."""
     options = [
-        *_FIXED,
         ("grpc.keepalive_time_ms", settings.grpc_keepalive_time),
         ("grpc.keepalive_timeout_ms", settings.grpc_keepalive_timeout),
         ("grpc.keepalive_permit_without_calls", int(settings.grpc_keepalive_permit_without_calls)),

@@ -22,12 +22,20 @@ from service.transports.stream import InferStream
 
 SERVICE_NAME: Final = "inference.GRPCInferenceService"
 
+_FIXED_OPTIONS: Final = (
+    # Both directions are limited by protobuf alone; tensors of hundreds of megabytes are everyday.
+    ("grpc.max_receive_message_length", -1),
+    ("grpc.max_send_message_length", -1),
+    # A second server on the port must fail loudly instead of taking half of the calls.
+    ("grpc.so_reuseport", 0),
+)
+
 
 class GrpcioTransport:
     """Serves the protocol, grpc.health.v1 and reflection on the given addresses, in the running event loop."""
 
     def __init__(
-        self, servicer: Servicer, health: Health, addresses: Sequence[str], options: Sequence[tuple[str, int]]
+        self, servicer: Servicer, health: Health, addresses: Sequence[str], options: Sequence[tuple[str, int]] = ()
     ) -> None:
         """Bind the addresses.
 
@@ -35,7 +43,7 @@ class GrpcioTransport:
             servicer: answers the calls.
             health: answers grpc.health.v1.
             addresses: gRPC addresses, such as ``127.0.0.1:8001`` or ``unix:/run/signet.sock``; port 0 means any.
-            options: channel arguments of gRPC.
+            options: further channel arguments of gRPC.
 
         Raises:
             OSError: an address cannot be bound; the text names it.
@@ -43,7 +51,7 @@ class GrpcioTransport:
         self._servicer = servicer
         self._completions: Completions[bytes | SignetError] = Completions(asyncio.get_running_loop())
         self._lasting = LastingCalls()
-        self._server = grpc.aio.server(options=options)
+        self._server = grpc.aio.server(options=(*_FIXED_OPTIONS, *options))
         self._server.add_generic_rpc_handlers(
             [
                 grpc.method_handlers_generic_handler(SERVICE_NAME, self._handlers()),

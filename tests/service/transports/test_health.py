@@ -1,95 +1,149 @@
-"""Standard probes ask a real server over a real channel."""
-
 import asyncio
 
 import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from service.transports.health import Health
+from tests.service.serving import WAIT_S, Gate, kit, message, serving
+from tests.service.transports.channels import connected, failure, run
 
-SERVING = health_pb2.HealthCheckResponse.SERVING
-NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
-UNKNOWN = health_pb2.HealthCheckResponse.SERVICE_UNKNOWN
-READY_SERVICES = ("", "inference.GRPCInferenceService", "readiness")
-
-
-def run(main):
-    """Run ``main(health, stub)`` beside a server that offers the health service."""
-
-    async def serve():
-        health, server = Health(), grpc.aio.server()
-        health.add_to(server)
-        port = server.add_insecure_port("127.0.0.1:0")
-        await server.start()
-        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
-            await main(health, health_pb2_grpc.HealthStub(channel))
-        await server.stop(None)
-
-    asyncio.run(asyncio.wait_for(serve(), 30))
+SERVING, NOT_SERVING, SERVICE_UNKNOWN = (
+    health_pb2.HealthCheckResponse.SERVING,
+    health_pb2.HealthCheckResponse.NOT_SERVING,
+    health_pb2.HealthCheckResponse.SERVICE_UNKNOWN,
+)
 
 
-async def check(stub, service):
-    return (await stub.Check(health_pb2.HealthCheckRequest(service=service))).status
+class Probe:
+    """A client of the health service."""
+
+    def __init__(self, client):
+        self._stub = health_pb2_grpc.HealthStub(client.channel)
+
+    def check(self, service=""):
+        return self._stub.Check(health_pb2.HealthCheckRequest(service=service), timeout=WAIT_S)
+
+    def watch(self, service=""):
+        return self._stub.Watch(health_pb2.HealthCheckRequest(service=service), timeout=WAIT_S)
 
 
-async def is_unknown(stub, service):
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await check(stub, service)
-    return caught.value.code() is grpc.StatusCode.NOT_FOUND
+def probe(main):
+    """Run ``main(client, probe)`` against a server that is live and ready."""
+
+    async def whole():
+        with serving(kit()) as served:
+            async with connected(served) as client:
+                client.health.set_live()
+                client.health.set_ready(ready=True)
+                return await main(client, Probe(client))
+
+    return run(whole)
 
 
-def test_readiness_is_told_under_each_of_its_names():
-    async def main(health, stub):
+def test_check_tells_readiness_liveness_and_models():
+    async def main(client, probe):
+        client.health.set_ready(ready=False)
+        client.health.set_model_ready("clip", ready=True)
+        names = ("", "inference.GRPCInferenceService", "readiness", "liveness", "clip")
+        return [(await probe.check(name)).status for name in names]
+
+    assert probe(main) == [NOT_SERVING, NOT_SERVING, NOT_SERVING, SERVING, SERVING]
+
+
+def test_check_of_an_unknown_name_is_not_found():
+    async def main(client, probe):
+        return await failure(probe.check("nope"))
+
+    assert probe(main) == (grpc.StatusCode.NOT_FOUND, "unknown service 'nope'")
+
+
+def test_watch_tells_now_and_every_change():
+    async def main(client, probe):
+        call, seen = probe.watch(), []
         for ready in (False, True, False):
-            await health.set_ready(ready=ready)
-            for service in READY_SERVICES:
-                assert await check(stub, service) == (SERVING if ready else NOT_SERVING)
+            seen.append((await call.read()).status)
+            client.health.set_ready(ready=ready)
+        seen.append((await call.read()).status)
+        return seen
 
-    run(main)
-
-
-def test_liveness_does_not_follow_readiness():
-    async def main(health, stub):
-        await health.set_live()
-        await health.set_ready(ready=False)
-
-        assert await check(stub, "liveness") == SERVING
-
-    run(main)
+    assert probe(main) == [SERVING, NOT_SERVING, SERVING, NOT_SERVING]
 
 
-def test_each_model_has_a_status_of_its_own():
-    async def main(health, stub):
-        await health.set_model_ready("clip", ready=True)
-        await health.set_model_ready("bert", ready=False)
+def test_watch_of_an_unknown_name_waits_until_it_is_known():
+    async def main(client, probe):
+        call = probe.watch("clip")
+        first = (await call.read()).status
+        client.health.set_model_ready("clip", ready=True)
+        return first, (await call.read()).status
 
-        assert await check(stub, "clip") == SERVING
-        assert await check(stub, "bert") == NOT_SERVING
-
-    run(main)
-
-
-def test_unknown_names_are_not_found():
-    async def main(health, stub):
-        await health.set_ready(ready=True)
-        await health.set_model_ready("clip", ready=True)
-
-        for service in ("nope", "clip:embed", "liveness"):
-            assert await is_unknown(stub, service)
-
-    run(main)
+    assert probe(main) == (SERVICE_UNKNOWN, SERVING)
 
 
-def test_watch_tells_every_change_from_unknown_on():
-    async def main(health, stub):
-        watch = stub.Watch(health_pb2.HealthCheckRequest(service="clip"))
-        seen = [(await watch.read()).status]
-        for ready in (False, True, False):
-            await health.set_model_ready("clip", ready=ready)
-            seen.append((await watch.read()).status)
-        watch.cancel()
+def test_watcher_that_leaves_does_not_silence_the_others():
+    async def main(client, probe):
+        leaving, staying = probe.watch(), probe.watch()
+        await leaving.read()
+        await staying.read()
+        leaving.cancel()
+        await leaving.code()
+        # An answer to a later call: the server has heard that the watcher left.
+        await probe.check()
+        client.health.set_ready(ready=False)
+        return (await staying.read()).status
 
-        assert seen == [UNKNOWN, NOT_SERVING, SERVING, NOT_SERVING]
+    assert probe(main) == NOT_SERVING
 
-    run(main)
+
+def test_watch_is_told_nothing_when_nothing_changed():
+    async def main(client, probe):
+        call = probe.watch()
+        await call.read()
+        client.health.set_model_ready("clip", ready=True)
+        client.health.set_ready(ready=True)
+        await probe.check()
+        client.health.set_ready(ready=False)
+        return (await call.read()).status
+
+    assert probe(main) == NOT_SERVING
+
+
+def test_stopping_server_tells_watchers_that_it_is_not_ready_and_ends_them():
+    async def main(client, probe):
+        call = probe.watch()
+        await call.read()
+        client.health.set_ready(ready=False)
+        await client.transport.stop(WAIT_S)
+        last = await call.read()
+        with pytest.raises(grpc.aio.AioRpcError):
+            await call.read()
+        return last.status, await call.code()
+
+    assert probe(main) == (NOT_SERVING, grpc.StatusCode.UNAVAILABLE)
+
+
+def test_watches_do_not_keep_a_stopping_server_waiting():
+    async def main(client, probe):
+        calls = [probe.watch() for _ in range(20)]
+        for call in calls:
+            await call.read()
+        # Without grace for lasting calls, this would take all of it.
+        await asyncio.wait_for(client.transport.stop(2 * WAIT_S), WAIT_S / 2)
+
+    probe(main)
+
+
+def test_checks_are_answered_while_models_are_busy():
+    gate = Gate()
+
+    async def main():
+        with serving(kit(serving_default=gate)) as served:
+            async with connected(served) as client:
+                client.health.set_ready(ready=True)
+                calls = [client.stub.ModelInfer(message(), timeout=WAIT_S) for _ in range(200)]
+                await asyncio.to_thread(gate.wait_until_entered)
+                status = (await asyncio.wait_for(Probe(client).check(), 5)).status
+                gate.opened.set()
+                await asyncio.gather(*calls)
+                return status
+
+    assert run(main) == SERVING

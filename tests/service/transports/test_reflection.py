@@ -1,0 +1,107 @@
+"""What generic tools do: list the services, fetch their messages, call without stubs of ours."""
+
+import asyncio
+
+import grpc
+import numpy as np
+import pytest
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message_factory import GetMessageClass
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
+
+from tests.service.serving import WAIT_S, kit, serving
+from tests.service.transports.channels import connected, run
+
+INFERENCE = "inference.GRPCInferenceService"
+
+
+def with_channel(work):
+    """Run ``work(channel)`` with a blocking channel, in a thread beside the server's event loop."""
+
+    def in_thread(address):
+        with grpc.insecure_channel(address) as channel:
+            return work(channel)
+
+    async def main():
+        with serving(kit()) as served:
+            async with connected(served) as client:
+                return await asyncio.to_thread(in_thread, client.address)
+
+    return run(main)
+
+
+def test_services_are_listed():
+    services = with_channel(lambda channel: set(ProtoReflectionDescriptorDatabase(channel).get_services()))
+
+    assert services == {INFERENCE, "grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection"}
+
+
+def test_every_listed_service_can_be_described():
+    def work(channel):
+        database = ProtoReflectionDescriptorDatabase(channel)
+        pool = DescriptorPool(database)
+        return {name: len(pool.FindServiceByName(name).methods) for name in database.get_services()}
+
+    methods = with_channel(work)
+    assert methods["grpc.health.v1.Health"] >= 2
+    assert methods["grpc.reflection.v1alpha.ServerReflection"] == 1
+    assert methods[INFERENCE] >= 19
+
+
+def test_model_is_called_without_stubs():
+    def work(channel):
+        pool = DescriptorPool(ProtoReflectionDescriptorDatabase(channel))
+        method = pool.FindServiceByName(INFERENCE).methods_by_name["ModelInfer"]
+        request = GetMessageClass(method.input_type)(model_name="clip", id="dynamic")
+        tensor = request.inputs.add(name="x", datatype="FP32", shape=[1, 2])
+        tensor.contents.fp32_contents.extend([3, 4])
+        call = channel.unary_unary(
+            f"/{INFERENCE}/{method.name}",
+            request_serializer=type(request).SerializeToString,
+            response_deserializer=GetMessageClass(method.output_type).FromString,
+        )
+        return call(request, timeout=WAIT_S)
+
+    response = with_channel(work)
+    assert response.id == "dynamic"
+    assert np.frombuffer(response.raw_output_contents[0], np.float32).tolist() == [6.0, 8.0]
+
+
+def test_fields_of_ours_are_described():
+    def work(channel):
+        pool = DescriptorPool(ProtoReflectionDescriptorDatabase(channel))
+        return pool.FindMessageTypeByName("inference.ModelConfig").fields_by_name["signatures"].number
+
+    assert with_channel(work) == 10001
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        reflection_pb2.ServerReflectionRequest(file_containing_symbol="no.such.Service"),
+        reflection_pb2.ServerReflectionRequest(file_by_filename="no/such.proto"),
+    ],
+)
+def test_unknown_names_are_not_found_and_the_stream_goes_on(request_):
+    def work(channel):
+        stub = reflection_pb2_grpc.ServerReflectionStub(channel)
+        known = reflection_pb2.ServerReflectionRequest(file_containing_symbol=INFERENCE)
+        return list(stub.ServerReflectionInfo(iter([request_, known]), timeout=WAIT_S))
+
+    unknown, known = with_channel(work)
+    assert unknown.error_response.error_code == grpc.StatusCode.NOT_FOUND.value[0]
+    assert known.file_descriptor_response.file_descriptor_proto
+
+
+def test_open_reflection_does_not_keep_a_stopping_server_waiting():
+    async def main():
+        with serving(kit()) as served:
+            async with connected(served) as client:
+                call = reflection_pb2_grpc.ServerReflectionStub(client.channel).ServerReflectionInfo()
+                await call.write(reflection_pb2.ServerReflectionRequest(list_services=""))
+                await call.read()
+                await asyncio.wait_for(client.transport.stop(2 * WAIT_S), WAIT_S / 2)
+                return await call.code()
+
+    assert run(main) is grpc.StatusCode.UNAVAILABLE
