@@ -26,6 +26,8 @@ VALUES = {
     "oversize_requests": ("reject", Oversize.REJECT),
     "disable_auto_complete_config": ("true", True),
     "exit_on_error": ("false", False),
+    "allow_client_shm": ("false", False),
+    "allow_remote_shared_memory": ("true", True),
     "instance_count": ("3", 3),
     "intra_op_threads": ("4", 4),
     "inter_op_threads": ("5", 5),

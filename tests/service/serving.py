@@ -21,6 +21,7 @@ from service.model_version import ModelVersion
 from service.repository import Repository
 from service.request import InferResponse
 from service.servicer import Servicer
+from service.shared_memory import Regions
 from service.signature import Effect
 from tests.fakes import FakeServable, signature, spec
 
@@ -132,7 +133,10 @@ class Serving:
     def __init__(self, repository, is_ready):
         self.repository = repository
         self.data_plane = DataPlane(repository)
-        self.servicer = Servicer(repository, self.data_plane, name="mine", version="1.2.3", is_ready=is_ready)
+        self.regions = Regions()
+        self.servicer = Servicer(
+            repository, self.data_plane, name="mine", version="1.2.3", is_ready=is_ready, regions=self.regions
+        )
         self.answers = []
 
     def submit(self, message, deadline=None):
