@@ -8,11 +8,12 @@ import numpy as np
 
 from protos import grpc_service_pb2 as pb
 from service import raw_tensor
+from service.classification import read_class_count
 from service.datatypes import DATATYPES
-from service.errors import InternalError, InvalidArgumentError, ResourceExhaustedError, UnimplementedError
+from service.errors import InternalError, InvalidArgumentError, ResourceExhaustedError
 from service.parameters import DEFAULTS, Parameter, RequestParameters, read_parameters
 from service.region_parameters import read_window
-from service.request import InferResponse, InputTensor
+from service.request import InferResponse, InputTensor, RequestedOutput
 from service.shared_memory import NO_MEMORY, RequestMemory, Window
 from service.signature import TensorSpec
 
@@ -37,7 +38,7 @@ _FIELD_DTYPE: Final = {"int_contents": np.int32, "uint_contents": np.uint32}
 MAX_MESSAGE_BYTES: Final = 2**31 - 2**20
 
 _Input: TypeAlias = pb.ModelInferRequest.InferInputTensor
-_RequestedOutput: TypeAlias = pb.ModelInferRequest.InferRequestedOutputTensor
+_OutputMessage: TypeAlias = pb.ModelInferRequest.InferRequestedOutputTensor
 
 
 class MessageRequest:
@@ -99,31 +100,25 @@ class MessageRequest:
             )
         return data
 
-    def output_names(self) -> list[str]:
-        """Read the names of the wanted outputs."""
+    def outputs(self) -> list[RequestedOutput]:
+        """Read the wanted outputs, and look up where in shared memory their data go."""
         outputs = self._message.outputs
         if not outputs:
             return []
-        names = [output.name for output in outputs]
-        _refuse_duplicates(names, "output")
-        for output in outputs:
-            if output.parameters:
-                self._read_output_parameters(output)
-        return names
+        _refuse_duplicates([output.name for output in outputs], "output")
+        return [self._requested(output) if output.parameters else RequestedOutput(output.name) for output in outputs]
 
-    def _read_output_parameters(self, output: _RequestedOutput) -> None:
-        window = self._window(output)
-        if "classification" in output.parameters:
-            if window is not None:
+    def _requested(self, output: _OutputMessage) -> RequestedOutput:
+        classes = read_class_count(_parameters(output.parameters))
+        window_name = read_window(output.name, _parameters(output.parameters))
+        if window_name is not None:
+            if classes is not None:
                 raise InvalidArgumentError("output can't set both 'shared_memory_region' and 'classification'")
-            raise UnimplementedError(
-                f"the 'classification' parameter is not offered (output '{output.name}' for model '{self.model_name}')"
-            )
-        if window is not None:
-            self._memory.outputs[output.name] = window
+            self._memory.outputs[output.name] = self._memory.window(window_name)
+        return RequestedOutput(output.name, classes)
 
-    def _window(self, tensor: _Input | _RequestedOutput) -> Window | None:
-        """Return where in shared memory a tensor's data are, or None when they are in the message."""
+    def _window(self, tensor: _Input) -> Window | None:
+        """Return where in shared memory an input's data are, or None when they are in the message."""
         if not tensor.parameters:
             return None
         name = read_window(tensor.name, _parameters(tensor.parameters))

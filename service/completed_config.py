@@ -58,6 +58,7 @@ class CompletedConfig:
         """
         self.default_signature: Final = default_signature
         self.signatures: Final = {name: each.signature for name, each in completed.items()}
+        self.label_filenames: Final = {name: _label_filenames(each.config) for name, each in completed.items()}
         self.instance_count: Final = sum(group.count for group in base.instance_group)
         self._base = base
         self._configs = {name: each.config for name, each in completed.items()}
@@ -139,6 +140,11 @@ def _with_signature(base: ModelConfig, signature: SignatureConfig | None) -> Mod
         if signature.HasField("dynamic_batching"):
             config.dynamic_batching.CopyFrom(signature.dynamic_batching)
     return config
+
+
+def _label_filenames(config: SignatureConfig) -> dict[str, str]:
+    """Return the file that holds the labels of each output that has one."""
+    return {output.name: output.label_filename for output in config.output if output.label_filename}
 
 
 def _summary(config: SignatureConfig) -> dict[str, Any]:

@@ -23,6 +23,8 @@ from batching.errors import (
     TaskCancelledError,
 )
 from batching.task import Task, TaskResult
+from service.classification import classify
+from service.datatypes import BYTES
 from service.errors import (
     CancelledError,
     DeadlineExceededError,
@@ -48,6 +50,7 @@ class _Taken:
     loaded: ModelVersion
     served: ServedSignature
     outputs: tuple[TensorSpec, ...]
+    classes: Mapping[str, int]
     named_signature: bool
     received_ns: int
     done: Done
@@ -118,9 +121,11 @@ class DataPlane:
         served = _find_signature(target, parameters)
         place = Place(request.model_name, loaded.version, served.signature.name, request.id)
         tensors = request.inputs()
-        outputs = check_outputs(place, served.signature, request.output_names())
+        requested = request.outputs()
+        outputs = check_outputs(place, served.signature, [output.name for output in requested])
         inputs, rows = check_inputs(place, served, tensors)
-        taken = _Taken(place, loaded, served, outputs, parameters.signature is not None, received_ns, done)
+        classes = {output.name: output.classes for output in requested if output.classes is not None}
+        taken = _Taken(place, loaded, served, outputs, classes, parameters.signature is not None, received_ns, done)
         task = Task(
             key=_key(loaded, served, inputs),
             size=rows,
@@ -164,6 +169,8 @@ def _finish(taken: _Taken, rows: int, result: TaskResult) -> None:
     """Record a request that left the batcher, and answer it, whatever happened."""
     try:
         answer = _record_and_answer(taken, rows, result)
+    except SignetError as error:
+        answer = error
     except Exception:
         logger.exception("unexpected error while answering %s", taken.place)
         answer = InternalError(f"internal error; the server's log has the details ({taken.place})")
@@ -182,14 +189,26 @@ def _record_and_answer(taken: _Taken, rows: int, result: TaskResult) -> InferRes
         result.queue_ns,
         RunDurations(result.compute_input_ns, result.compute_infer_ns, result.compute_output_ns),
     )
-    outputs = result.outputs
     return InferResponse(
         taken.place.model,
         str(taken.loaded.version),
         taken.place.request_id,
         taken.served.signature.name if taken.named_signature else None,
-        [(spec, outputs[spec.name]) for spec in taken.outputs],
+        [_output(taken, spec, result.outputs[spec.name]) for spec in taken.outputs],
     )
+
+
+def _output(taken: _Taken, spec: TensorSpec, array: np.ndarray) -> tuple[TensorSpec, np.ndarray]:
+    """Return an output as the caller asked for it: the tensor, or its classes."""
+    count = taken.classes.get(spec.name)
+    if count is None:
+        return spec, array
+    served = taken.served
+    try:
+        told = classify(array, count, served.labels.get(spec.name, ()), batched=served.max_batch_size > 0)
+    except InvalidArgumentError as error:
+        raise InvalidArgumentError(f"{error} (output {spec}, {taken.place})") from error
+    return TensorSpec(spec.name, BYTES, None), told
 
 
 def _refusal(error: BatchingError, place: Place) -> SignetError:

@@ -70,6 +70,17 @@ def saved_model_directory(version_directory: Path, model_filename: str) -> Path:
     )
 
 
+def model_directory(version_directory: Path) -> Path:
+    """Return the directory in which a model's configuration and its label files lie.
+
+    Args:
+        version_directory: as listed in ``ModelSource.versions``. A bare SavedModel is the model's directory itself.
+    """
+    if _is_version(version_directory.name) and not (version_directory / CONFIG_FILE).is_file():
+        return version_directory.parent
+    return version_directory
+
+
 def find_models(path: Path) -> list[ModelSource]:
     """Return the models that a path holds, in ascending order of name.
 

@@ -8,7 +8,8 @@ from protos.model_config_pb2 import ModelConfig
 from service import saved_model
 from service.config_completion import complete
 from service.errors import LoadError
-from service.layouts import saved_model_directory
+from service.labels import read_labels
+from service.layouts import model_directory, saved_model_directory
 from service.model_config import MODEL_FILENAME, graph_tags, thread_counts
 from service.model_version import ModelVersion
 from service.row_probe import probe_signatures
@@ -62,7 +63,7 @@ def load_version(name: str, version: int, directory: Path, config: ModelConfig, 
         settings: of the server.
 
     Raises:
-        LoadError: the SavedModel is broken, or the configuration does not fit it.
+        LoadError: the SavedModel is broken, the configuration does not fit it, or a label file cannot be read.
     """
     path = saved_model_directory(directory, config.default_model_filename or MODEL_FILENAME)
     servable = saved_model.load(path, model=name, version=version, tags=graph_tags(config))
@@ -74,7 +75,8 @@ def load_version(name: str, version: int, directory: Path, config: ModelConfig, 
             unavailable=servable.unavailable,
             defaults=settings.config_defaults(),
         )
-        loaded = ModelVersion(name, version, servable, completed, oversize=settings.oversize_requests)
+        labels = read_labels(completed, model_directory(directory), model=name)
+        loaded = ModelVersion(name, version, servable, completed, oversize=settings.oversize_requests, labels=labels)
     except BaseException:
         servable.close()
         raise

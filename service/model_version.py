@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final, cast
 
 import numpy as np
@@ -11,6 +12,7 @@ from batching.options import Joining, Oversize, QueueOptions
 from batching.scheduler import BatchScheduler
 from service.completed_config import CompletedConfig
 from service.errors import InvalidArgumentError, NotFoundError, UnavailableError
+from service.labels import Labels
 from service.model_statistics import RunDurations, SignatureStatistics, Statistics, total
 from service.queue_options import queue_options
 from service.servable import Servable
@@ -29,12 +31,14 @@ class ServedSignature:
         max_batch_size: the most rows that a run takes; 0 when its tensors have no batch dimension.
         options: of its queues.
         statistics: its counters.
+        labels: by output, the names of its classes.
     """
 
     signature: Signature
     max_batch_size: int
     options: QueueOptions
     statistics: SignatureStatistics
+    labels: Mapping[str, Labels]
 
     @property
     def cuts_oversize(self) -> bool:
@@ -46,7 +50,14 @@ class ModelVersion:
     """One loaded version. Requests go to ``scheduler``, whose workers run them on the one shared servable."""
 
     def __init__(
-        self, name: str, version: int, servable: Servable, config: CompletedConfig, *, oversize: Oversize
+        self,
+        name: str,
+        version: int,
+        servable: Servable,
+        config: CompletedConfig,
+        *,
+        oversize: Oversize,
+        labels: Mapping[str, Mapping[str, Labels]] = MappingProxyType({}),
     ) -> None:
         """Take a servable into service.
 
@@ -56,6 +67,7 @@ class ModelVersion:
             servable: owned from now on; ``close`` closes it.
             config: completed from the servable's signatures.
             oversize: what happens to requests with more rows than a batch may have.
+            labels: by signature and output, the names of its classes.
         """
         self.name: Final = name
         self.version: Final = version
@@ -67,6 +79,7 @@ class ModelVersion:
                 config.max_batch_size(key),
                 queue_options(signature, config, oversize, model=name),
                 SignatureStatistics(),
+                labels.get(key, {}),
             )
             for key, signature in servable.signatures.items()
         }

@@ -30,6 +30,19 @@ class InputTensor:
     data: bytes | Window | np.ndarray
 
 
+@dataclass(frozen=True, slots=True)
+class RequestedOutput:
+    """One output as the caller asked for it.
+
+    Attributes:
+        name: the output's name.
+        classes: how many of its largest values to tell in its place; None means the tensor itself.
+    """
+
+    name: str
+    classes: int | None = None
+
+
 class InferRequest(Protocol):
     """What the data plane reads of a request, in the order in which faults must be reported.
 
@@ -59,8 +72,8 @@ class InferRequest(Protocol):
         """Read the inputs, each name once. Raises InvalidArgumentError or NotFoundError."""
         ...
 
-    def output_names(self) -> list[str]:
-        """Read the names of the wanted outputs, each once; none means all. Raises InvalidArgumentError."""
+    def outputs(self) -> list[RequestedOutput]:
+        """Read the wanted outputs, each once; none means all. Raises InvalidArgumentError or NotFoundError."""
         ...
 
 

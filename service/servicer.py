@@ -20,7 +20,14 @@ from service.versions import parse_version
 
 _SHARED_MEMORY = "system_shared_memory"
 # What is announced must work; perf_analyzer shows server-side figures only when `statistics` is there.
-_EXTENSIONS = ("model_configuration", _SHARED_MEMORY, "binary_tensor_data", "parameters", "statistics")
+_EXTENSIONS = (
+    "classification",
+    "model_configuration",
+    _SHARED_MEMORY,
+    "binary_tensor_data",
+    "parameters",
+    "statistics",
+)
 
 logger = logging.getLogger(__name__)
 

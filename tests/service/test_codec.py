@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from protos import grpc_service_pb2 as pb
 from service import codec, raw_tensor
 from service.datatypes import BYTES, DATATYPES
-from service.errors import InvalidArgumentError, NotFoundError, ResourceExhaustedError, UnimplementedError
+from service.errors import InvalidArgumentError, NotFoundError, ResourceExhaustedError
 from service.parameters import DEFAULTS, RequestParameters
-from service.request import InferResponse
+from service.request import InferResponse, RequestedOutput
 from service.signature import TensorSpec
 from tests.service.tensors import arrays, deterministic
 
@@ -197,7 +197,7 @@ def test_an_input_given_twice_is_refused(names):
 def test_an_output_asked_for_twice_is_refused():
     message = codec.MessageRequest(request(outputs=["y", "z", "y"]))
 
-    assert refusal(message.output_names) == "output 'y' already exists in request"
+    assert refusal(message.outputs) == "output 'y' already exists in request"
 
 
 @pytest.mark.timeout(20)
@@ -205,12 +205,14 @@ def test_a_duplicate_behind_very_many_names_is_found_in_linear_time():
     names = [str(number) for number in range(200_000)]
     message = codec.MessageRequest(request(outputs=[*names, names[-1]]))
 
-    assert "already exists" in refusal(message.output_names)
+    assert "already exists" in refusal(message.outputs)
 
 
 def test_wanted_outputs_come_in_the_requests_order():
-    assert codec.MessageRequest(request(outputs=["z", "", "a"])).output_names() == ["z", "", "a"]
-    assert codec.MessageRequest(request()).output_names() == []
+    asked = codec.MessageRequest(request(outputs=["z", "", "a"])).outputs()
+
+    assert asked == [RequestedOutput("z"), RequestedOutput(""), RequestedOutput("a")]
+    assert codec.MessageRequest(request()).outputs() == []
 
 
 @pytest.mark.parametrize("kind", ["input", "output"])
@@ -221,16 +223,27 @@ def test_a_region_of_shared_memory_that_does_not_exist_is_not_found(kind):
     tensor.parameters["shared_memory_byte_size"].int64_param = 4
     reader = codec.MessageRequest(message)
 
-    text = refusal(reader.inputs if kind == "input" else reader.output_names, NotFoundError)
+    text = refusal(reader.inputs if kind == "input" else reader.outputs, NotFoundError)
 
     assert text == "Unable to find shared memory region: 'region'"
 
 
-def test_classification_is_not_offered():
-    message = request(outputs=["x"])
+def test_an_output_may_be_asked_for_as_classes():
+    message = request(outputs=["x", "y"])
     message.outputs[0].parameters["classification"].int64_param = 3
 
-    assert "classification" in refusal(codec.MessageRequest(message).output_names, UnimplementedError)
+    assert codec.MessageRequest(message).outputs() == [RequestedOutput("x", classes=3), RequestedOutput("y")]
+
+
+def test_classes_do_not_go_to_shared_memory_whether_the_region_exists_or_not():
+    message = request(outputs=["x"])
+    message.outputs[0].parameters["classification"].int64_param = 3
+    message.outputs[0].parameters["shared_memory_region"].string_param = "region"
+    message.outputs[0].parameters["shared_memory_byte_size"].int64_param = 4
+
+    text = refusal(codec.MessageRequest(message).outputs)
+
+    assert text == "output can't set both 'shared_memory_region' and 'classification'"
 
 
 def test_other_parameters_of_tensors_are_ignored_whatever_their_type():
@@ -241,7 +254,7 @@ def test_other_parameters_of_tensors_are_ignored_whatever_their_type():
         tensor.parameters["unset"].SetInParent()
 
     assert [tensor.data for tensor in read(message)] == [b"abcd"]
-    assert codec.MessageRequest(message).output_names() == ["x"]
+    assert codec.MessageRequest(message).outputs() == [RequestedOutput("x")]
 
 
 @pytest.mark.parametrize(

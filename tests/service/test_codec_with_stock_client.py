@@ -29,6 +29,7 @@ class Echo(grpc.GenericRpcHandler):
     def answer(self, message, context):
         request = codec.MessageRequest(message)
         try:
+            wanted = [output.name for output in request.outputs()]
             outputs = [
                 (
                     TensorSpec(tensor.name, datatype, tensor.shape),
@@ -36,7 +37,7 @@ class Echo(grpc.GenericRpcHandler):
                 )
                 for tensor in request.inputs()
                 for datatype in [DATATYPES[tensor.datatype]]
-                if not request.output_names() or tensor.name in request.output_names()
+                if not wanted or tensor.name in wanted
             ]
             signature = request.parameters().signature
         except InvalidArgumentError as error:

@@ -7,7 +7,14 @@ from pathlib import Path
 import pytest
 
 from service.errors import LoadError
-from service.layouts import ModelSource, find_model, find_models, is_saved_model, saved_model_directory
+from service.layouts import (
+    ModelSource,
+    find_model,
+    find_models,
+    is_saved_model,
+    model_directory,
+    saved_model_directory,
+)
 
 NOBODY = 65534
 
@@ -323,3 +330,13 @@ def test_a_directory_of_models_is_no_model(tmp_path):
     make(tmp_path, "clip/7/saved_model.pb")
 
     assert find_model(tmp_path, "models") is None
+
+
+def test_a_models_directory_is_above_its_versions():
+    assert model_directory(Path("models/clip/7")) == Path("models/clip")
+
+
+def test_a_bare_savedmodel_is_its_models_directory_whatever_its_name(tmp_path):
+    make(tmp_path, "export/saved_model.pb", "7/saved_model.pb", "7/config.pbtxt")
+
+    assert [model_directory(tmp_path / name) for name in ("export", "7")] == [tmp_path / "export", tmp_path / "7"]

@@ -139,6 +139,15 @@ def test_savedmodel_is_found_under_the_name_that_the_configuration_gives(load, e
     assert load(tmp_path, 'default_model_filename: "mine"').find_signature(None)
 
 
+def test_labels_are_those_of_the_files_in_the_models_directory(load, export, tmp_path):
+    (tmp_path / "7").symlink_to(export("module"))
+    (tmp_path / "labels.txt").write_text("zero\none\n")
+
+    loaded = load(tmp_path / "7", 'output { name: "y" label_filename: "labels.txt" }')
+
+    assert loaded.find_signature(None).labels["y"][:2] == (b"zero", b"one")
+
+
 def test_broken_signature_is_unavailable_and_its_neighbours_are_loaded(load):
     loaded = load("broken_signature")
 
@@ -154,6 +163,7 @@ def test_broken_signature_is_unavailable_and_its_neighbours_are_loaded(load):
         ("max_batch_size: 4 dynamic_batching { preferred_batch_size: 5 }", "preferred_batch_size"),
         ('input { name: "nope" }', "'nope'"),
         ('name: "other"', "for a model called 'other'"),
+        ('output { name: "y" label_filename: "labels.txt" }', "label file .*labels.txt"),
     ],
 )
 def test_configuration_that_does_not_fit_fails_and_frees_the_weights(load, text, says):
