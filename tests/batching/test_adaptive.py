@@ -86,7 +86,7 @@ def test_task_above_the_present_limit_is_run_whole():
     assert [queue.take(0.0).size for _ in range(4)] == [50, 1, 1, 1]
 
 
-@pytest.mark.parametrize("objective_s", [0.02, 0.05, 0.2])
+@pytest.mark.parametrize("objective_s", [0.02, 0.2])
 @pytest.mark.parametrize("per_second", [300, 1000])
 def test_objective_is_kept_for_tasks_that_come_at_random(objective_s, per_second):
     simulation = Simulation(with_objective(objective_s), base_s=0.001, row_s=0.0005).open_loop(per_second, TASKS)
@@ -95,7 +95,7 @@ def test_objective_is_kept_for_tasks_that_come_at_random(objective_s, per_second
     assert simulation.throughput == pytest.approx(per_second, rel=0.05)
 
 
-@pytest.mark.parametrize("objective_s", [0.02, 0.05, 0.2])
+@pytest.mark.parametrize("objective_s", [0.02, 0.2])
 @pytest.mark.parametrize(("callers", "base_s"), [(1, 0.001), (16, 0.001), (16, 0.009), (256, 0.001)])
 def test_callers_who_wait_for_answers_get_as_many_as_without_delay(objective_s, callers, base_s):
     plain = Simulation(QueueOptions(max_batch_size=64), base_s, row_s=0.0001).closed_loop(callers, TASKS)

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from batching import QueueOptions
+from batching import QueueOptions, QueuePolicy, TimeoutAction
 from batching.backlog import Backlog
 from tests.batching.tasks import OPTIONS, task
 
@@ -62,6 +62,18 @@ def test_rest_of_a_cut_task_expires_at_its_deadline_but_not_by_its_timeout():
     assert backlog.expire(2.0) == []
     assert [expired for expired, _ in backlog.expire(5.0)] == [late]
     assert backlog.num_tasks == 0
+
+
+def test_task_whose_timeout_delays_it_is_run_after_later_ones():
+    policy = QueuePolicy(timeout_action=TimeoutAction.DELAY, default_timeout_s=1.0)
+    options = QueueOptions(max_batch_size=1, default_queue_policy=policy)
+    backlog = Backlog()
+    early, late = task(options=options), task(options=options)
+    backlog.add(early, 0.0)
+    backlog.add(late, 0.5)
+
+    assert backlog.expire(1.0) == []
+    assert [list(backlog.take(1.2).tasks) for _ in range(2)] == [[late], [early]]
 
 
 def test_options_seen_once_do_not_slow_the_choice_among_others():

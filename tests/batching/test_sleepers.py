@@ -55,6 +55,14 @@ def test_only_one_thread_keeps_the_time(dormitory):
         thread.join()
 
 
+def test_later_time_is_watched_once_an_earlier_one_has_passed(dormitory):
+    for _ in range(2):
+        thread = dormitory.put_to_sleep(time.monotonic() + 0.02)
+        thread.join(timeout=30)
+
+    assert not thread.is_alive()
+
+
 def test_earlier_time_wakes_a_thread_and_a_later_one_does_not(dormitory):
     thread = dormitory.put_to_sleep(time.monotonic() + 1000.0)
     with dormitory.lock:
