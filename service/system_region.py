@@ -15,12 +15,14 @@ import os
 import stat
 from typing import Final
 
-from service.errors import InternalError, InvalidArgumentError, ResourceExhaustedError
+from service.errors import InternalError, InvalidArgumentError
 
 DIRECTORY: Final = "/dev/shm"  # noqa: S108 - where Linux keeps POSIX shared memory
 _MAX_NAME_BYTES: Final = 255
-# Linux moves no more than this in one call.
+# Linux moves no more than this in one call; about what a message can hold, too.
 _MAX_CALL_BYTES: Final = 0x7FFFF000
+# The unit in which the kernel tells what is really there of a file.
+_BLOCK_BYTES: Final = 512
 
 
 class SystemRegion:
@@ -72,17 +74,19 @@ class SystemRegion:
         """Copy bytes out of the region.
 
         Raises:
-            InvalidArgumentError: the object was shrunk meanwhile.
-            ResourceExhaustedError: the server has not so much memory.
+            InvalidArgumentError: the object was shrunk meanwhile, or is mostly a hole.
         """
+        # An object may be of any size without memory behind it, and would make the server's own memory run out.
+        if size > _MAX_CALL_BYTES and size > os.fstat(self._descriptor).st_blocks * _BLOCK_BYTES:
+            raise InvalidArgumentError(
+                f"{size} bytes of shared memory region '{self.name}' were never written, at least in part; so many are "
+                "read only when all of them are there"
+            )
         position = self.offset + offset
         end = position + size
         parts = []
         while position < end:
-            try:
-                part = os.pread(self._descriptor, min(end - position, _MAX_CALL_BYTES), position)
-            except MemoryError as error:
-                raise ResourceExhaustedError(f"no memory for {size} bytes of region '{self.name}'") from error
+            part = os.pread(self._descriptor, min(end - position, _MAX_CALL_BYTES), position)
             if not part:
                 raise InvalidArgumentError(self._shrunk())
             parts.append(part)

@@ -35,7 +35,7 @@ class MemoryObject:
     def content(self):
         return self.path.read_bytes()
 
-    def shrink(self, byte_size):
+    def resize(self, byte_size):
         os.truncate(self.path, byte_size)
 
     def open_descriptors(self):

@@ -169,7 +169,7 @@ def test_an_unlinked_object_stays_usable(region):
 @pytest.mark.parametrize("left", [0, PAGE, 2 * PAGE - 1])
 def test_reading_a_shrunk_object_is_an_error(region, left):
     opened, memory = region
-    memory.shrink(left)
+    memory.resize(left)
 
     with pytest.raises(InvalidArgumentError, match=f"was shrunk to {left} bytes after it was registered"):
         opened.read(0, PAGE)
@@ -177,7 +177,7 @@ def test_reading_a_shrunk_object_is_an_error(region, left):
 
 def test_writing_to_a_shrunk_object_is_an_error_and_does_not_let_it_grow(region):
     opened, memory = region
-    memory.shrink(PAGE + 3)
+    memory.resize(PAGE + 3)
 
     with pytest.raises(InternalError, match="was shrunk to"):
         opened.write(0, memoryview(b"four"))
@@ -186,7 +186,7 @@ def test_writing_to_a_shrunk_object_is_an_error_and_does_not_let_it_grow(region)
 
 def test_what_is_left_of_a_shrunk_object_stays_usable(region):
     opened, memory = region
-    memory.shrink(PAGE + 3)
+    memory.resize(PAGE + 3)
     opened.write(0, memoryview(b"ok!"))
 
     assert opened.read(0, 3) == b"ok!"
