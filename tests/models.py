@@ -28,7 +28,7 @@ _KINDS_BY_MODULE = {
         "tensors",
         "assign_before_read",
     ),
-    "tests.exports.edited": ("broken_signature", "unknown_op", "sparse", "text_form"),
+    "tests.exports.edited": ("broken_signature", "refused_node", "newer_release", "unknown_op", "sparse", "text_form"),
     "tests.exports.weights": ("weights_4_mb_variables", "weights_4_mb_constants"),
 }
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tensorflow.core.framework.graph_pb2 import GraphDef
+from tensorflow.core.framework.op_def_pb2 import OpList
 
 from service.saved_model.graph_index import node_of
 from service.saved_model.signature_defs import BoundSignature
@@ -38,9 +39,12 @@ class Blueprint:
         graph: the nodes and functions; may hold more than is needed.
         signatures: the signatures by name, with the tensors of ``graph``.
         setup: run in this order, restores and initializes all state.
+        producer_ops: the ops as the exporting release knew them; lets attributes be dropped that a newer release added
+            and that have their default value. None where the graph was made by this release.
     """
 
     way: str
     graph: GraphDef
     signatures: Mapping[str, BoundSignature]
     setup: tuple[SetupStep, ...]
+    producer_ops: OpList | None = None

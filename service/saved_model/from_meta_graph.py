@@ -29,7 +29,7 @@ def read(path: Path, tags: frozenset[str], signatures: Mapping[str, BoundSignatu
     meta_graph = read_meta_graph(path, tags)
     assets = asset_feeds(path, meta_graph)
     setup = (*_restore(path, meta_graph, assets), *_initialize(meta_graph, assets))
-    return Blueprint("meta graph", meta_graph.graph_def, signatures, setup)
+    return Blueprint("meta graph", meta_graph.graph_def, signatures, setup, meta_graph.meta_info_def.stripped_op_list)
 
 
 def _restore(path: Path, meta_graph: MetaGraphDef, assets: Mapping[str, str]) -> tuple[SetupStep, ...]:

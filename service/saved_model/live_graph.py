@@ -4,17 +4,17 @@ import logging
 from collections.abc import Iterable, Mapping
 
 import tensorflow as tf
-from tensorflow.core.framework.graph_pb2 import GraphDef
 
 from service.errors import LoadError
-from service.saved_model.blueprint import Blueprint, SetupStep
+from service.saved_model.blueprint import SetupStep
 from service.saved_model.broken_files import BrokenFilesError
 from service.saved_model.call_depth import CallDepth
-from service.saved_model.constants import SharedConstant, Sharing, share_constants
+from service.saved_model.constants import SharedConstant
 from service.saved_model.graph_index import GraphIndex
+from service.saved_model.importing import import_served
 from service.saved_model.model_errors import shorten
-from service.saved_model.pruning import prune
 from service.saved_model.readiness import StateUse
+from service.saved_model.refinement import RefinedBlueprint
 from service.saved_model.sessions import session_config
 from service.saved_model.signature_defs import BoundSignature
 from service.saved_model.signature_runner import SignatureRunner
@@ -33,24 +33,22 @@ class LiveGraph:
         summary: what was dropped and shared, for the log.
     """
 
-    def __init__(self, blueprint: Blueprint) -> None:
+    def __init__(self, blueprint: RefinedBlueprint) -> None:
         """Import the graph, restore its state and check each signature.
-
-        The blueprint's graph is used up: large constants are taken out of it.
 
         Raises:
             LoadError: the graph cannot be imported, or its state cannot be restored.
         """
         self.way = blueprint.way
+        self.summary = blueprint.summary
         self.runners: dict[str, SignatureRunner] = {}
-        self.failures: dict[str, str] = {}
-        sharing = share_constants(blueprint.graph, blueprint.signatures)
-        pruned = prune(blueprint.graph, _roots(blueprint))
-        self.summary = _summary(blueprint.graph, pruned, sharing)
-        self._session = tf.compat.v1.Session(graph=_import(pruned), config=session_config())
+        graph, self.failures = import_served(blueprint)
+        self._session = tf.compat.v1.Session(graph=graph, config=session_config())
+        imported = {name: bound for name, bound in blueprint.signatures.items() if name not in self.failures}
         try:
-            self._set_up(sharing.constants, blueprint.setup)
-            self._check(blueprint.signatures, GraphIndex(pruned))
+            self._assign(blueprint.constants)
+            self._set_up(blueprint.setup)
+            self._check(imported, GraphIndex(blueprint.graph))
         except BaseException:
             self._session.close()
             raise
@@ -61,10 +59,13 @@ class LiveGraph:
         self._session.close()
         del self._session
 
-    def _set_up(self, constants: Iterable[SharedConstant], steps: Iterable[SetupStep]) -> None:
+    def _assign(self, constants: list[SharedConstant]) -> None:
+        """Give the variables that stand for constants their values, which are then no longer held twice."""
         with self._session.graph.as_default():
-            for constant in constants:
-                _assign(self._session, constant)
+            while constants:
+                _assign(self._session, constants.pop())
+
+    def _set_up(self, steps: Iterable[SetupStep]) -> None:
         for step in steps:
             try:
                 self._session.run([self._session.graph.get_operation_by_name(node) for node in step.nodes], step.feeds)
@@ -97,21 +98,6 @@ class LiveGraph:
                 self.failures[name] = f"it cannot be prepared: {shorten(error.message)}"
 
 
-def _roots(blueprint: Blueprint) -> list[str]:
-    signatures = [root for bound in blueprint.signatures.values() for root in bound.roots]
-    return signatures + [root for step in blueprint.setup for root in step.roots]
-
-
-def _import(graph_def: GraphDef) -> tf.Graph:
-    graph = tf.Graph()
-    with graph.as_default():
-        try:
-            tf.graph_util.import_graph_def(graph_def, name="")
-        except (tf.errors.OpError, ValueError) as error:
-            raise LoadError(f"the graph cannot be imported: {shorten(str(error))}") from error
-    return graph
-
-
 def _assign(session: tf.compat.v1.Session, constant: SharedConstant) -> None:
     """Give the variable that stands for a constant its value."""
     value = constant.value
@@ -119,15 +105,3 @@ def _assign(session: tf.compat.v1.Session, constant: SharedConstant) -> None:
     handle = tf.raw_ops.VarHandleOp(dtype=dtype, shape=value.shape, shared_name=constant.shared_name, container="")
     placeholder = tf.compat.v1.placeholder(dtype, value.shape)
     session.run(tf.raw_ops.AssignVariableOp(resource=handle, value=placeholder), {placeholder: value})
-
-
-def _summary(whole: GraphDef, pruned: GraphDef, sharing: Sharing) -> str:
-    shared = sum(constant.value.nbytes for constant in sharing.constants)
-    nodes = f"{len(pruned.node)} of {len(whole.node)} nodes"
-    functions = f"{len(pruned.library.function)} of {len(whole.library.function)} functions"
-    parts = [f"{nodes} and {functions} kept"]
-    if sharing.constants:
-        parts.append(f"large constants shared as variables: {len(sharing.constants)} ({shared / 1e6:.1f} MB)")
-    if sharing.copied_bytes:
-        parts.append(f"large constants copied for each set of outputs: {sharing.copied_bytes / 1e6:.1f} MB")
-    return "; ".join(parts)

@@ -12,6 +12,7 @@ from service.saved_model.broken_files import BrokenFilesError
 from service.saved_model.files import read_meta_graph
 from service.saved_model.live_graph import LiveGraph
 from service.saved_model.memory import release_memory
+from service.saved_model.refinement import refine
 from service.saved_model.servable import SavedModelServable
 from service.saved_model.sessions import prepare_tensorflow
 from service.saved_model.signature_defs import BoundSignature, bind_signatures
@@ -103,7 +104,7 @@ def _bring_to_life(
 ) -> tuple[LiveGraph | None, dict[str, str]]:
     """Return the graph that one way yields, if any, and why each signature that it does not serve fails."""
     try:
-        graph = LiveGraph(way.read(path, tags, bound))
+        graph = LiveGraph(refine(way.read(path, tags, bound)))
     except BrokenFilesError as error:
         raise LoadError(f"{path}: {error}") from error
     except LoadError as error:

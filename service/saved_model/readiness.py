@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from tensorflow.core.framework.node_def_pb2 import NodeDef
 
-from service.saved_model.graph_index import GraphIndex, dependencies, dependencies_first, node_of
+from service.saved_model.graph_index import GraphIndex, dependencies, dependencies_first, input_nodes, node_of
 
 _HANDLES = {"VarHandleOp", "Variable", "VariableV2"}
 _TABLES = {
@@ -144,4 +144,5 @@ class _Scope:
         return _Use(reads, bool(assigning))
 
     def _comes_after(self, name: str, assigning: set[str]) -> bool:
-        return bool(assigning) and not assigning.isdisjoint(dependencies(self._nodes, [name]))
+        before = dependencies(self._nodes, input_nodes(self._nodes[name])) if assigning else set()
+        return not assigning.isdisjoint(before)

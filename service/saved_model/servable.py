@@ -1,8 +1,7 @@
 """A loaded SavedModel, as the rest of the service sees it."""
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
@@ -34,7 +33,7 @@ class SavedModelServable:
         self._graph = graph
         self._signatures = MappingProxyType(dict(signatures))
         self._unavailable = MappingProxyType(dict(unavailable))
-        self._idle = threading.Condition()
+        self._idle = threading.Condition(threading.Lock())
         self._runs = 0
         self._closed = False
 
@@ -56,13 +55,15 @@ class SavedModelServable:
             InvalidArgumentError: two inputs that are one tensor of the model have different values.
             UnavailableError: the servable is closed.
         """
-        with self._in_flight():
-            try:
-                return self._graph.runners[signature].run(inputs, outputs)
-            except tf.errors.OpError as error:
-                raise InternalError(f"{self._name} signature {signature!r}: {shorten(error.message)}") from error
-            except InvalidArgumentError as error:
-                raise InvalidArgumentError(f"{self._name} signature {signature!r}: {error}") from None
+        self._begin()
+        try:
+            return self._graph.runners[signature].run(inputs, outputs)
+        except tf.errors.OpError as error:
+            raise InternalError(f"{self._name} signature {signature!r}: {shorten(error.message)}") from error
+        except InvalidArgumentError as error:
+            raise InvalidArgumentError(f"{self._name} signature {signature!r}: {error}") from None
+        finally:
+            self._end()
 
     def close(self) -> None:
         """Free the weights once the runs in flight have ended; a second call does nothing."""
@@ -78,16 +79,14 @@ class SavedModelServable:
         state = "closed" if self._closed else f"{self._runs} runs in flight"
         return f"<{type(self).__name__} {self._name}: {len(self._signatures)} signatures, {state}>"
 
-    @contextmanager
-    def _in_flight(self) -> Iterator[None]:
+    def _begin(self) -> None:
         with self._idle:
             if self._closed:
                 raise UnavailableError(f"{self._name} is closed")
             self._runs += 1
-        try:
-            yield
-        finally:
-            with self._idle:
-                self._runs -= 1
-                if self._closed and self._runs == 0:
-                    self._idle.notify_all()
+
+    def _end(self) -> None:
+        with self._idle:
+            self._runs -= 1
+            if self._closed and self._runs == 0:
+                self._idle.notify_all()

@@ -17,6 +17,28 @@ def export_broken_signature(path: Path) -> Path:
     return path
 
 
+def export_refused_node(path: Path) -> Path:
+    """TensorFlow refuses a node of one signature, which lacks an attribute; there are no objects to load instead."""
+    _save_two(path)
+    with _Edit(path) as saved_model:
+        saved_model.meta_graphs[0].graph_def.node.add(name="refused", op="Placeholder")
+        saved_model.meta_graphs[0].signature_def["broken"].outputs["y"].name = "refused:0"
+        saved_model.meta_graphs[0].ClearField("object_graph_def")
+    return path
+
+
+def export_newer_release(path: Path) -> Path:
+    """A newer release of TensorFlow gave an op one more attribute, which has its default value here."""
+    _save_two(path)
+    with _Edit(path) as saved_model:
+        meta_graph = saved_model.meta_graphs[0]
+        placeholder = next(node for node in meta_graph.graph_def.node if node.op == "Placeholder")
+        placeholder.attr["novelty"].b = False
+        op = next(op for op in meta_graph.meta_info_def.stripped_op_list.op if op.name == "Placeholder")
+        op.attr.add(name="novelty", type="bool").default_value.b = False
+    return path
+
+
 def export_unknown_op(path: Path) -> Path:
     """One signature needs an op that no library registers, another an op of tensorflow-text."""
     _save_two(path, "text")

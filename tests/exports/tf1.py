@@ -64,7 +64,7 @@ def export_tf1_examples(path: Path) -> Path:
 
 
 def export_tensors(path: Path) -> Path:
-    """Signatures whose tensors a Session refuses: fed twice, or fed and fetched."""
+    """Signatures whose tensors a Session refuses (fed twice, or fed and fetched), and one that can fail in part."""
     with v1.Graph().as_default(), v1.Session() as session:
         x = v1.placeholder(tf.float32, [None, 4], name="x")
         k = v1.placeholder(tf.float32, [], name="k")
@@ -74,6 +74,7 @@ def export_tensors(path: Path) -> Path:
             "echo_only": _signature({"x": x}, {"x": x}),
             "twice": _signature({"left": x, "right": x}, {"y": y}),
             "unused": _signature({"x": x, "k": k}, {"y": y}),
+            "partly": _signature({"x": x}, {"y": y, "checked": tf.debugging.check_numerics(x, "x has a hole")}),
             "inner": _signature({"y": y}, {"z": y + 1.0}),
         }
         return _save(session, path, signatures)

@@ -7,7 +7,8 @@ from service.signature import Effect
 from tests.models import KINDS
 from tests.service.saved_model.plain_tensorflow import assert_same, run_plain, sample_inputs
 
-COMPARED = [kind for kind in KINDS if kind not in ("random", "deep")]
+COMPARED = [kind for kind in KINDS if kind not in ("random", "deep", "refused_node")]
+"""TensorFlow itself loads no part of the last one."""
 
 
 @pytest.mark.parametrize("kind", COMPARED)
@@ -142,6 +143,7 @@ def test_exports_that_only_one_way_loads_are_served_whole(kind, served):
     ("kind", "good", "reasons"),
     [
         ("broken_signature", ["serving_default"], {"broken": "no_such_node:0"}),
+        ("refused_node", ["serving_default"], {"broken": "'dtype'"}),
         ("unknown_op", ["serving_default"], {"broken": "HomemadeOp", "text": "tensorflow-text"}),
         ("sparse", ["serving_default"], {"broken": "sparse", "complex": "complex64", "ragged": "composite"}),
         ("assign_before_read", ["assigns_first", "needs_neither"], {"reads_first": "'scratch'"}),

@@ -1,0 +1,98 @@
+"""One copy of the weights, however many signatures, callables or loads; measured in processes of their own."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.exports.weights import export_weights
+
+PREAMBLE = """
+import sys
+from pathlib import Path
+import numpy as np
+from service import saved_model
+
+def rss_mb(field="VmRSS"):
+    line = next(line for line in open("/proc/self/status") if line.startswith(field + ":"))
+    return int(line.split()[1]) / 1024
+
+def load(path):
+    return saved_model.load(Path(path), model="model", version=1)
+
+row = np.arange(8, dtype=np.int32)
+"""
+
+
+def measure(program, *arguments):
+    """Run a program and return the numbers that it prints."""
+    command = [sys.executable, "-c", PREAMBLE + program, *map(str, arguments)]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    return [float(number) for number in run.stdout.split()]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("as_constants", "peak_slope"), [(False, 1.05), (True, 2.1)])
+def test_eight_signatures_cost_what_one_costs(as_constants, peak_slope, tmp_path):
+    program = """
+saved_model.describe(Path(sys.argv[1]))  # TensorFlow is there, weights are not
+servable = load(sys.argv[2])  # neither are the first load's costs part of the slope
+servable.close()
+before = rss_mb()
+servable = load(sys.argv[1])
+servable.run("s0", {"row": row}, ["y"])
+one, peak = rss_mb(), rss_mb("VmHWM")
+for name in servable.signatures:
+    for _ in range(3):
+        servable.run(name, {"row": row}, ["y"])
+print(before, one, rss_mb(), peak)
+"""
+    large = export_weights(tmp_path / "large", 200, as_constants=as_constants)
+    small = export_weights(tmp_path / "small", 1, as_constants=as_constants)
+
+    before, one, all_of_them, peak = measure(program, large, small)
+
+    assert all_of_them < one * 1.05
+    assert (one - before) / 200 < 1.05
+    assert (peak - before) / 200 < peak_slope
+
+
+@pytest.mark.slow
+def test_repeated_loads_leave_no_memory_behind(tmp_path):
+    program = """
+sizes = []
+for _ in range(12):
+    servable = load(sys.argv[1])
+    for name in servable.signatures:
+        servable.run(name, {"row": row}, ["y"])
+    servable.close()
+    sizes.append(rss_mb())
+print(*sizes)
+"""
+    path = export_weights(tmp_path / "model", 20, as_constants=True)
+
+    sizes = measure(program, path)
+
+    # TensorFlow's allocator keeps what one or two loads needed and uses it again.
+    assert max(sizes[4:]) < max(sizes[:4]) + 5
+
+
+@pytest.mark.slow
+def test_many_sets_of_outputs_leave_no_memory_behind(exports):
+    program = """
+import itertools
+servable = load(sys.argv[1])
+outputs = [spec.name for spec in servable.signatures["many"].outputs]
+x = np.ones((2, 4), np.float32)
+
+def ask(sets):
+    for wanted in sets:
+        servable.run("many", {"x": x}, wanted)
+    return rss_mb()
+
+triples = list(itertools.combinations(outputs, 3))
+print(ask(triples[:40]), ask(triples[40:120]))
+"""
+    after_40, after_120 = measure(program, exports("kit"))
+
+    assert after_120 < after_40 + 10
