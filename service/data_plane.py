@@ -140,8 +140,17 @@ class DataPlane:
         try:
             loaded.scheduler.submit(task)
         except BatchingError as error:
+            if isinstance(error, StoppedError) and self._is_replaced(loaded, request):
+                return self._submit(request, deadline, done, received_ns)
             raise _refusal(error, place) from error
         return _Queued(loaded, task)
+
+    def _is_replaced(self, loaded: ModelVersion, request: InferRequest) -> bool:
+        """Whether another version took the place of one that went out of service after it was found."""
+        try:
+            return self._repository.find(request.model_name, request.model_version).loaded is not loaded
+        except SignetError:
+            return False
 
 
 def _find_signature(target: Target, parameters: RequestParameters) -> ServedSignature:

@@ -92,7 +92,7 @@ def find_models(path: Path) -> list[ModelSource]:
             raise LoadError(f"{path}: no such directory")
         if not path.is_dir():
             raise LoadError(f"{path}: is a file; expected the directory of a SavedModel or of a model repository")
-        source = find_model(path, path.name if path.name not in ("", "..") else path.resolve().name)
+        source = find_model(path, own_name(path))
         sources = [source] if source is not None else _find_in_repository(path)
     except OSError as error:
         raise LoadError(f"{path}: cannot be read: {error.strerror}") from error
@@ -131,6 +131,31 @@ def find_model(directory: Path, name: str) -> ModelSource | None:
     return ModelSource(name, versions, config)
 
 
+def own_name(directory: Path) -> str:
+    """Return the name of a model that is the directory itself."""
+    return directory.name if directory.name not in ("", "..") else directory.resolve().name
+
+
+def is_hidden(name: str) -> bool:
+    """Whether an entry of a model repository is never a model.
+
+    Kubernetes keeps the real files of a volume in ``..data`` and links to them; a disk of its own has a lost+found that
+    only root can read.
+    """
+    return name.startswith(".") or name == "lost+found"
+
+
+def is_model(directory: Path) -> bool:
+    """Whether a directory is one model, and not a repository of several.
+
+    Raises:
+        OSError: the directory cannot be read.
+    """
+    if is_saved_model(directory) or (directory / CONFIG_FILE).is_file():
+        return True
+    return any(_is_version(entry.name) and entry.is_dir() for entry in directory.iterdir())
+
+
 def _is_version(name: str) -> bool:
     """Whether a directory of this name is a version; a number that no request can write is none."""
     return _VERSION.fullmatch(name) is not None and int(name) <= _MAX_VERSION
@@ -146,9 +171,7 @@ def _warn_of_the_rest(directory: Path, rest: list[Path]) -> None:
 def _find_in_repository(path: Path) -> list[ModelSource]:
     sources, ignored = [], []
     for entry in sorted(path.iterdir()):
-        # Kubernetes keeps the real files of a volume in `..data` and links to them; a disk of its own has a lost+found
-        # that only root can read.
-        if entry.name.startswith(".") or entry.name == "lost+found":
+        if is_hidden(entry.name):
             continue
         source = _source_of(entry)
         if source is None:

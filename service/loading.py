@@ -52,6 +52,25 @@ def _agreed(parameter: str, wishes: Mapping[str, int | None]) -> int | None:
     return next(iter(given.values()), None)
 
 
+def _check_process(config: ModelConfig, name: str) -> None:
+    """Refuse what can be had only when the process starts; what a caller asks for must not bring in a library either.
+
+    Raises:
+        LoadError: the configuration wants another number of threads, or an op library that is not there.
+    """
+    fixed = saved_model.options_in_force()
+    counts = thread_counts(config, model=name)
+    for parameter, wish, count in (
+        ("TF_NUM_INTRA_THREADS", counts.intra_op, fixed.intra_op_threads),
+        ("TF_NUM_INTER_THREADS", counts.inter_op, fixed.inter_op_threads),
+    ):
+        if wish and wish != count:
+            raise LoadError(f"model '{name}': {parameter} is {wish}, but this process was started with {count} threads")
+    for library in config.model_operations.op_library_filename:
+        if Path(library) not in fixed.op_libraries:
+            raise LoadError(f"model '{name}': op library '{library}' was not loaded when this process was started")
+
+
 def load_version(name: str, version: int, directory: Path, config: ModelConfig, settings: Settings) -> ModelVersion:
     """Load a version and warm it up.
 
@@ -65,6 +84,7 @@ def load_version(name: str, version: int, directory: Path, config: ModelConfig, 
     Raises:
         LoadError: the SavedModel is broken, the configuration does not fit it, or a label file cannot be read.
     """
+    _check_process(config, name)
     path = saved_model_directory(directory, config.default_model_filename or MODEL_FILENAME)
     servable = saved_model.load(path, model=name, version=version, tags=graph_tags(config))
     try:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from google.protobuf import text_format
+from google.protobuf import json_format, text_format
 
 from protos.model_config_pb2 import ModelConfig, ModelInput, ModelInstanceGroup, ModelOptimizationPolicy, ModelOutput
 from service.errors import LoadError
@@ -50,6 +50,25 @@ def read_config(path: Path) -> ModelConfig:
         raise LoadError(f"{path}: is no UTF-8 text: {error}") from error
     except OSError as error:
         raise LoadError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def parse_override(text: str, *, model: str) -> ModelConfig:
+    """Read the configuration that a caller gives for one load.
+
+    Args:
+        text: JSON of a ModelConfig; numbers may be written as strings.
+        model: the model that is to be loaded; the configuration may name it or no model.
+
+    Raises:
+        LoadError: the text is something else, or names another model.
+    """
+    try:
+        config = json_format.Parse(text, ModelConfig())
+    except (json_format.ParseError, RecursionError) as error:
+        raise LoadError(f"the configuration is no JSON of a ModelConfig: {error}") from error
+    if config.name not in ("", model):
+        raise LoadError(f"the configuration is for a model called '{config.name}'")
+    return config
 
 
 def graph_tags(config: ModelConfig) -> frozenset[str]:

@@ -137,11 +137,11 @@ class ModelVersion:
         chosen = self.signatures.values() if signature is None else [self.signatures[signature]]
         return total(served.statistics for served in chosen)
 
-    def close(self, timeout_s: float) -> None:
+    def close(self, timeout_s: float | None) -> None:
         """Finish what was taken, then free the weights.
 
         Args:
-            timeout_s: after so many seconds what still waits is failed; what runs is always waited for.
+            timeout_s: after so many seconds what still waits is failed, None for never; what runs is always waited for.
         """
         self.scheduler.drain(timeout_s)
         self.scheduler.stop()

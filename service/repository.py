@@ -1,18 +1,19 @@
 """The models of a server: which versions exist, in which state, and who serves a name."""
 
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from enum import Enum
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from protos.model_config_pb2 import ModelConfig
 from service.errors import LoadError, NotFoundError, UnavailableError
 from service.layouts import ModelSource
-from service.model_config import check_supported, read_config
+from service.load_plan import LoadPlan, make_plan
+from service.model_entry import UNLOADED, ModelEntry, State
 from service.model_version import ModelVersion
-from service.versions import parse_version, versions_to_serve
+from service.retirement import Retirements
+from service.versions import parse_version
 
 Load = Callable[[str, int, Path, ModelConfig], ModelVersion]
 """Loads one version: model, number, version directory, configuration. Raises LoadError."""
@@ -20,45 +21,14 @@ Load = Callable[[str, int, Path, ModelConfig], ModelVersion]
 logger = logging.getLogger(__name__)
 
 
-class State(Enum):
-    """Where a version is in its life; it only moves down this list, or ends in UNAVAILABLE."""
+@dataclass(frozen=True, slots=True)
+class IndexEntry:
+    """A version as RepositoryIndex lists it; ``version`` and ``state`` are empty for a model that was never loaded."""
 
-    LOADING = "LOADING"
-    """To be read, or being read and warmed up; not found by requests."""
-    READY = "READY"
-    """Found by requests."""
-    UNLOADING = "UNLOADING"
-    """No longer found by requests; those it took are being finished."""
-    UNAVAILABLE = "UNAVAILABLE"
-    """Failed to load, or unloaded; the reason says which."""
-
-
-@dataclass(slots=True)
-class VersionEntry:
-    """One version of a model: its state, the reason for it, and the loaded version while READY."""
-
-    state: State
+    name: str
+    version: str = ""
+    state: str = ""
     reason: str = ""
-    loaded: ModelVersion | None = None
-
-
-@dataclass(slots=True)
-class ModelEntry:
-    """One model: where it lies, how it is configured, its versions, and why it has none if it has none."""
-
-    source: ModelSource
-    config: ModelConfig = field(default_factory=ModelConfig)
-    versions: dict[int, VersionEntry] = field(default_factory=dict)
-    problem: str = ""
-
-    def latest(self) -> ModelVersion | None:
-        """Return the ready version of the highest number, or None."""
-        return max(self.ready_versions(), key=lambda loaded: loaded.version, default=None)
-
-    def ready_versions(self) -> list[ModelVersion]:
-        """Return the versions that requests find, ascending."""
-        ready = [entry.loaded for entry in tuple(self.versions.values()) if entry.loaded is not None]
-        return sorted(ready, key=lambda loaded: loaded.version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,18 +45,38 @@ class Target:
 
 
 class Repository:
-    """Finds the loaded version for a name. Lookups may come from any thread and never wait for a load."""
+    """Finds the loaded version for a name, and changes what is loaded.
 
-    def __init__(self, load: Load) -> None:
+    Lookups may come from any thread and never wait for a load. Loads come from one thread at a time. Unloads may come
+    from any thread and return at once.
+    """
+
+    def __init__(
+        self,
+        load: Load,
+        *,
+        on_change: Callable[[str], None] = lambda _name: None,
+        settle_s: float = 30.0,
+    ) -> None:
+        """Create a repository without models.
+
+        Args:
+            load: loads one version.
+            on_change: called with a model's name when it may have become ready or unready, from any thread.
+            settle_s: how long a load waits, in seconds, for the memory of versions of the same model that were taken
+                out of service before.
+        """
         self._load: Final = load
+        self._on_change: Final = on_change
+        self._settle_s: Final = settle_s
         self._models: Final[dict[str, ModelEntry]] = {}
+        self._added: Final[dict[str, LoadPlan]] = {}
+        self._retirements: Final = Retirements()
 
     def __repr__(self) -> str:
-        states = {
-            name: {version: entry.state.value for version, entry in model.versions.items()}
-            for name, model in self._models.items()
-        }
-        return f"<Repository {states}>"
+        return f"<Repository {list(self._models.values())}>"
+
+    # Loading. --------------------------------------------------------------------------------------------------------
 
     def add(self, source: ModelSource) -> None:
         """Make a model known and read its configuration; requests are then told that it is not ready, not unknown.
@@ -96,43 +86,108 @@ class Repository:
         """
         if source.name in self._models:
             raise LoadError(f"two models are called '{source.name}'; name one of them with --model NAME=PATH")
-        entry = ModelEntry(source)
+        entry = ModelEntry(source.name, is_required=True)
         try:
-            entry.config = _read_config(source)
-            versions = versions_to_serve(source.versions, entry.config.version_policy, model=source.name)
-            entry.versions = {version: VersionEntry(State.LOADING) for version in versions}
+            plan = make_plan(source)
+            entry.begin_load(plan)
+            self._added[source.name] = plan
         except LoadError as error:
             entry.problem = str(error)
         self._models[source.name] = entry
 
     def configurations(self) -> dict[str, ModelConfig]:
-        """Return the configuration of each model as read; that of a model whose file is wrong is empty."""
-        return {name: entry.config for name, entry in self._models.items()}
+        """Return the configuration of each added model as read; that of a model whose file is wrong is empty."""
+        return {name: self._added[name].config if name in self._added else ModelConfig() for name in self._models}
 
     def load(self, name: str) -> list[str]:
-        """Load the versions of a model that its configuration asks for, lowest first.
+        """Load an added model: the versions that its configuration asks for, lowest first.
 
         Returns:
             What went wrong, a line each; a version that failed leaves the others served.
         """
-        entry = self._models[name]
-        if entry.problem:
-            logger.error("model '%s' is unavailable: %s", name, entry.problem)
-            return [entry.problem]
-        return [problem for version in entry.versions if (problem := self._load_version(name, version))]
+        plan = self._added.get(name)
+        if plan is None:
+            problem = self._models[name].problem
+            logger.error("model '%s' is unavailable: %s", name, problem)
+            self._on_change(name)
+            return [problem]
+        return list(self.apply(plan).values())
 
-    def _load_version(self, name: str, version: int) -> str:
-        model = self._models[name]
-        entry = model.versions[version]
+    def apply(self, plan: LoadPlan) -> dict[int, str]:
+        """Load what a plan asks for and is not loaded yet, in place of what serves; then retire what it leaves out.
+
+        Returns:
+            What went wrong, by version. A version that failed leaves the one served that had its number, and if any
+            failed nothing is left out.
+        """
+        name = plan.source.name
+        entry = self._models.setdefault(name, ModelEntry(name, is_required=False))
+        ticket = entry.begin_load(plan)
+        tried = {number: self._bring(entry, plan, number, ticket) for number in plan.origins}
+        problems = {number: problem for number, problem in tried.items() if problem}
+        entry.finish_load(plan, ticket, succeeded=not problems)
+        if not problems:
+            self._retire(entry, entry.retire_all_but(plan.origins))
+        self._on_change(name)
+        return problems
+
+    def _bring(self, entry: ModelEntry, plan: LoadPlan, number: int, ticket: int) -> str:
+        """Make one version of a plan serve; return what went wrong, or ""."""
+        origin = plan.origins[number]
+        current = entry.version(number)
+        if current is not None and current.state is State.READY and current.origin == origin:
+            return ""
+        self._retirements.wait(entry.name, self._settle_s)
+        if entry.is_overtaken(ticket):
+            return UNLOADED
         try:
-            entry.loaded = self._load(name, version, model.source.versions[version], model.config)
+            loaded = self._load(entry.name, number, plan.source.versions[number], plan.config)
         except LoadError as error:
-            entry.state, entry.reason = State.UNAVAILABLE, str(error)
-            logger.error("model '%s' version %d is unavailable: %s", name, version, entry.reason)  # noqa: TRY400 - the text says it all
-            return entry.reason
-        entry.state = State.READY
-        logger.info("model '%s' version %d is ready", name, version)
+            return self._note_failure(entry, number, str(error))
+        except Exception as error:
+            logger.exception("unexpected error while loading model '%s' version %d", entry.name, number)
+            return self._note_failure(entry, number, f"unexpected {type(error).__name__}: {error}")
+        replaced = entry.put_in_service(loaded, origin, ticket)
+        if replaced is not None:
+            self._retire(entry, [replaced])
+        if replaced is loaded:
+            return UNLOADED
+        self._on_change(entry.name)
+        logger.info("model '%s' version %d is ready%s", entry.name, number, ", reloaded" if replaced else "")
         return ""
+
+    def _note_failure(self, entry: ModelEntry, number: int, reason: str) -> str:
+        still_served = entry.fail(number, reason)
+        outcome = "was not reloaded, the one before is still served" if still_served else "is unavailable"
+        logger.error("model '%s' version %d %s: %s", entry.name, number, outcome, reason)
+        return reason
+
+    def refuse(self, name: str, problem: str) -> None:
+        """Note that a model cannot even be planned; versions that serve go on."""
+        entry = self._models.setdefault(name, ModelEntry(name, is_required=False))
+        logger.error("model '%s' cannot be loaded: %s", name, problem)
+        if not entry.ready:
+            entry.problem, entry.is_required = problem, True
+            self._on_change(name)
+
+    def unload(self, name: str) -> None:
+        """Take a model out of service; what it took is finished in the background. An unknown one is left alone."""
+        entry = self._models.get(name)
+        if entry is not None:
+            self._retire(entry, entry.withdraw())
+            self._on_change(name)
+
+    def _retire(self, entry: ModelEntry, retired: Iterable[ModelVersion]) -> None:
+        for loaded in retired:
+            self._retirements.start(loaded, entry.closed)
+
+    def close(self, timeout_s: float) -> None:
+        """Take every version out of service, finish what each took, and free the weights."""
+        for entry in list(self._models.values()):
+            self._retire(entry, entry.withdraw())
+        self._retirements.finish(timeout_s)
+
+    # Looking. --------------------------------------------------------------------------------------------------------
 
     def find(self, name: str, version_text: str) -> Target:
         """Return what serves a request for this name and version.
@@ -145,20 +200,18 @@ class Repository:
         version = parse_version(version_text)
         model, signature, entry = self._resolve(name)
         if version is None:
-            latest = entry.latest()
-            if latest is None:
+            ready = entry.ready
+            if not ready:
                 raise NotFoundError(f"Request for unknown model: '{name}' has no available versions{_because(entry)}")
-            return Target(latest, signature)
-        known = entry.versions.get(version)
+            return Target(ready[-1], signature)
+        for loaded in entry.ready:
+            if loaded.version == version:
+                return Target(loaded, signature)
+        known = entry.version(version)
         if known is None:
             raise NotFoundError(f"Request for unknown model: '{name}' version {version} is not found")
-        if known.loaded is None:
-            reason = f": {known.reason}" if known.reason else ""
-            raise UnavailableError(
-                f"Request for unknown model: '{model}' version {version} is not at ready state "
-                f"({known.state.value}{reason})"
-            )
-        return Target(known.loaded, signature)
+        reason = "" if known.reason == UNLOADED else f" ({known})"
+        raise UnavailableError(f"Request for unknown model: '{model}' version {version} is not at ready state{reason}")
 
     def _resolve(self, name: str) -> tuple[str, str | None, ModelEntry]:
         """Return the model that a name means: itself, else the longest prefix before a colon that is a model."""
@@ -195,7 +248,7 @@ class Repository:
             UnavailableError: no version can run the alias's signature, and the latest has it.
         """
         _, signature, entry = self._resolve(name)
-        versions = entry.ready_versions()
+        versions = entry.ready
         if not versions:
             raise NotFoundError(f"Request for unknown model: '{name}' has no available versions{_because(entry)}")
         targets = [Target(each, signature) for each in versions if signature is None or signature in each.signatures]
@@ -206,43 +259,43 @@ class Repository:
     def ready_versions(self, name: str) -> list[ModelVersion]:
         """Return the ready versions of a model (or of the model of an alias), ascending; none when it is unknown."""
         try:
-            return self._resolve(name)[2].ready_versions()
+            return list(self._resolve(name)[2].ready)
         except NotFoundError:
             return []
 
     def model_names(self) -> list[str]:
-        """Return the names of all models, ready or not, ascending."""
+        """Return the names of all models that were asked for, ready or not, ascending."""
         return sorted(self._models)
 
+    def plan(self, name: str) -> LoadPlan | None:
+        """Return what a model was loaded from, or None when it is not loaded."""
+        entry = self._models.get(name)
+        return None if entry is None else entry.plan
+
+    def index(self) -> list[IndexEntry]:
+        """Return every version that was ever asked for, by name and number."""
+        return [listed for _, entry in sorted(self._models.items()) for listed in _listed(entry)]
+
     def every_model_is_ready(self) -> bool:
-        """Whether each model has a ready version."""
-        return all(entry.latest() is not None for entry in self._models.values())
+        """Whether each model that was asked for, and not unloaded since, has a ready version.
 
-    def close(self, timeout_s: float) -> None:
-        """Take every version out of service, finish what each took, and free the weights."""
-        for model in self._models.values():
-            for entry in model.versions.values():
-                loaded, entry.loaded = entry.loaded, None
-                if loaded is not None:
-                    entry.state = State.UNLOADING
-                    loaded.close(timeout_s)
-                    entry.state, entry.reason = State.UNAVAILABLE, "unloaded"
+        A load at run time counts when it has ended, so that a further model leaves the server ready while it loads.
+        """
+        return all(entry.ready or not entry.is_required for entry in list(self._models.values()))
+
+    def every_version_is_ready(self) -> bool:
+        """Whether each version that was ever asked for is ready or was unloaded on purpose: Triton's rule."""
+        return all(listed.state == State.READY.value or listed.reason == UNLOADED for listed in self.index())
 
 
-def _read_config(source: ModelSource) -> ModelConfig:
-    if source.problem is not None:
-        raise LoadError(f"model '{source.name}': {source.problem}")
-    config = ModelConfig() if source.config_path is None else read_config(source.config_path)
-    if source.renamed:
-        config.ClearField("name")
-    check_supported(config, model=source.name)
-    return config
+def _listed(entry: ModelEntry) -> Iterator[IndexEntry]:
+    if entry.problem:
+        yield IndexEntry(entry.name, "", State.UNAVAILABLE.value, entry.problem)
+    for number, version in entry.versions():
+        yield IndexEntry(entry.name, str(number), version.state.value, version.reason)
 
 
 def _because(entry: ModelEntry) -> str:
     reasons = [entry.problem] if entry.problem else []
-    reasons += [
-        f"version {version} is {known.state.value}{f': {known.reason}' if known.reason else ''}"
-        for version, known in sorted(entry.versions.items())
-    ]
+    reasons += [f"version {number} is {version}" for number, version in entry.versions() if version.reason != UNLOADED]
     return f" ({'; '.join(reasons)})" if reasons else ""

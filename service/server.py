@@ -6,19 +6,22 @@ import gc
 import logging
 import signal
 import sys
-from dataclasses import replace
+from collections.abc import Iterator
 from pathlib import Path
 
 import service
 from protos.model_config_pb2 import ModelConfig
 from service.data_plane import DataPlane
 from service.errors import LoadError
-from service.layouts import ModelSource, find_models
+from service.layouts import ModelSource
 from service.loading import configure_runtime, load_version
+from service.model_control import ModelControl
+from service.model_places import ModelPlaces
 from service.model_version import ModelVersion
 from service.repository import Repository
+from service.repository_rpcs import RepositoryRpcs
 from service.servicer import Servicer
-from service.settings import Settings
+from service.settings import ControlMode, Settings
 from service.shared_memory import Regions
 from service.shared_memory_rpcs import SharedMemoryRpcs
 from service.transports.channel_options import channel_options
@@ -36,7 +39,9 @@ class Server:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._repository = Repository(self._load_version)
+        self._repository = Repository(self._load_version, on_change=self._tell_health)
+        self._places = ModelPlaces(settings.model_repository, settings.model)
+        self._control = ModelControl(self._repository, self._places, settings.model_control_mode)
         regions = Regions(enabled=settings.allow_client_shm, allow_remote=settings.allow_remote_shared_memory)
         self._servicer = Servicer(
             self._repository,
@@ -45,9 +50,10 @@ class Server:
             version=service.__version__,
             is_ready=self._is_ready,
             regions=regions,
-            further=[SharedMemoryRpcs(regions)],
+            further=[RepositoryRpcs(self._control), SharedMemoryRpcs(regions)],
         )
         self._health = Health()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._loaded = False
         self._draining = False
         self._signals = 0
@@ -55,7 +61,12 @@ class Server:
         self._hurry = asyncio.Event()
 
     def _is_ready(self) -> bool:
-        return self._loaded and not self._draining and self._repository.every_model_is_ready()
+        return self._loaded and not self._draining and self._models_are_ready()
+
+    def _models_are_ready(self) -> bool:
+        if self._settings.strict_readiness:
+            return self._repository.every_version_is_ready()
+        return self._repository.every_model_is_ready()
 
     async def run(self) -> None:
         """Serve until SIGTERM or SIGINT, then finish what was taken.
@@ -64,7 +75,8 @@ class Server:
             LoadError: there is nothing to serve, or a model failed to load and ``exit_on_error`` is set.
             OSError: an address cannot be bound.
         """
-        sources = find_sources(self._settings)
+        self._loop = asyncio.get_running_loop()
+        sources = self._sources()
         for source in sources:
             self._repository.add(source)
         configure_runtime(self._repository.configurations(), self._settings)
@@ -83,6 +95,26 @@ class Server:
         finally:
             await self._shut_down(transport)
 
+    def _sources(self) -> list[ModelSource]:
+        """Return the models to load at the start.
+
+        Raises:
+            LoadError: a place that the options name, or a model to be loaded, is not there.
+        """
+        wanted = self._settings.load_model
+        if self._settings.model_control_mode is ControlMode.NONE:
+            if wanted:
+                raise LoadError("--load-model is only for --model-control-mode explicit")
+            return self._places.all_models()
+        self._places.check()
+        return [self._source(name) for name in (self._places.names() if "*" in wanted else dict.fromkeys(wanted))]
+
+    def _source(self, name: str) -> ModelSource:
+        source = self._places.find(name)
+        if source is None:
+            raise LoadError(f"--load-model {name}: there is no model of this name in any model repository")
+        return source
+
     def _handle_signals(self) -> None:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -99,27 +131,34 @@ class Server:
 
     async def _load(self, sources: list[ModelSource]) -> bool:
         """Load every model; return whether the server goes on."""
-        interval = sys.getswitchinterval()
-        sys.setswitchinterval(_SWITCH_INTERVAL_S)
         problems: list[str] = []
         for source in sources:
             if self._stop.is_set():
                 return False
             problems += await asyncio.to_thread(self._repository.load, source.name)
-            self._health.set_model_ready(source.name, ready=bool(self._repository.ready_versions(source.name)))
-        sys.setswitchinterval(interval)
         if problems and self._settings.exit_on_error:
             raise LoadError("; ".join(problems))
-        # What is loaded stays for long: a full collection need not walk it again and again.
-        gc.collect()
-        gc.freeze()
+        _settle_heap()
         self._loaded = True
         self._health.set_ready(ready=self._is_ready())
         logger.info("ready" if self._is_ready() else "serving, but not ready: a model is unavailable")
         return True
 
     def _load_version(self, name: str, version: int, directory: Path, config: ModelConfig) -> ModelVersion:
-        return load_version(name, version, directory, config, self._settings)
+        with _quick_switches():
+            loaded = load_version(name, version, directory, config, self._settings)
+        if self._loaded:
+            _settle_heap()
+        return loaded
+
+    def _tell_health(self, name: str) -> None:
+        """Pass on that a model may have become ready or unready; called from any thread."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._set_health, name)
+
+    def _set_health(self, name: str) -> None:
+        self._health.set_model_ready(name, ready=bool(self._repository.ready_versions(name)))
+        self._health.set_ready(ready=self._is_ready())
 
     async def _shut_down(self, transport: GrpcioTransport) -> None:
         self._draining = True
@@ -134,6 +173,7 @@ class Server:
             await transport.stop(0.0)
         hurrying.cancel()
         await stopping
+        await asyncio.to_thread(self._control.close)
         await asyncio.to_thread(self._repository.close, grace_s)
         logger.info("stopped")
 
@@ -142,25 +182,18 @@ class Server:
             await asyncio.wait_for(self._hurry.wait(), seconds)
 
 
-def find_sources(settings: Settings) -> list[ModelSource]:
-    """Return the models that the options name.
-
-    Raises:
-        LoadError: an option names nothing that can be served, or there is no option.
-    """
-    sources = [source for path in settings.model_repository for source in find_models(path)]
-    for option in settings.model:
-        name, separator, path = option.partition("=")
-        if not (name and separator and path):
-            raise LoadError(f"--model {option}: expected NAME=PATH")
-        sources.append(_single_model(name, Path(path)))
-    if not sources:
-        raise LoadError("nothing to serve: give the path of a SavedModel or of a model repository")
-    return sources
+@contextlib.contextmanager
+def _quick_switches() -> Iterator[None]:
+    """Let the threads that answer requests have their turn more often; loads come one at a time."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(_SWITCH_INTERVAL_S)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(interval)
 
 
-def _single_model(name: str, path: Path) -> ModelSource:
-    found = find_models(path)
-    if len(found) != 1:
-        raise LoadError(f"--model {name}={path}: holds {len(found)} models; expected the directory of one")
-    return replace(found[0], name=name, renamed=True)
+def _settle_heap() -> None:
+    """Spare the garbage collector what was loaded: it stays for long, and need not be walked again and again."""
+    gc.collect()
+    gc.freeze()

@@ -2,6 +2,8 @@
 
 import logging
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
@@ -22,6 +24,8 @@ _SHARED_MEMORY = "system_shared_memory"
 # What is announced must work; perf_analyzer shows server-side figures only when `statistics` is there.
 _EXTENSIONS = (
     "classification",
+    "model_repository",
+    "model_repository(unload_dependents)",
     "model_configuration",
     _SHARED_MEMORY,
     "binary_tensor_data",
@@ -31,8 +35,23 @@ _EXTENSIONS = (
 
 logger = logging.getLogger(__name__)
 
-UnaryMethods = dict[str, tuple[type[Message], Callable[[Any, Caller], Message]]]
-"""By name of the RPC: the type of its request, and the method that answers it for a caller."""
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """An answer that has to be waited for.
+
+    Attributes:
+        result: done when the answer is there, by a thread of the method's own. The transport cancels it when the caller
+            stops to wait, which keeps what was not begun from being done.
+        encode: makes the answer's message from it.
+    """
+
+    result: Future[Any]
+    encode: Callable[[Any], Message]
+
+
+UnaryMethods = dict[str, tuple[type[Message], Callable[[Any, Caller], Message | Later]]]
+"""By name of the RPC: the type of its request, and the method that answers it for a caller, now or later."""
 
 
 class Rpcs(Protocol):

@@ -25,6 +25,15 @@ class ResponseCompression(Enum):
     HIGH = "high"
 
 
+class ControlMode(Enum):
+    """Who decides which models are loaded."""
+
+    NONE = "none"
+    """Nobody after the start, when all are."""
+    EXPLICIT = "explicit"
+    """Those who call RepositoryModelLoad and RepositoryModelUnload."""
+
+
 class Settings(BaseSettings):
     """Options of ``signet serve``. Names are Triton's where Triton has the option; units stand in the names."""
 
@@ -35,6 +44,16 @@ class Settings(BaseSettings):
     )
     model: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="NAME=PATH: serve the model at PATH under this name; may be repeated."
+    )
+    model_control_mode: ControlMode = Field(
+        ControlMode.NONE,
+        description="Load all models at the start and no more, or load those that callers ask for (explicit).",
+    )
+    load_model: Annotated[tuple[str, ...], NoDecode] = Field(
+        (), description="A model to load at the start in mode explicit, * for all; may be repeated."
+    )
+    strict_readiness: bool = Field(
+        default=False, description="Be ready only while every version of every model is ready, as Triton has it."
     )
     grpc_address: Annotated[tuple[str, ...], NoDecode, MinLen(1)] = Field(
         ("127.0.0.1",),
@@ -106,7 +125,7 @@ class Settings(BaseSettings):
     )
     log_verbose: Annotated[int, Ge(0)] = Field(0, description="0 logs what an operator needs, 1 and more details.")
 
-    @field_validator("model_repository", "model", "grpc_address", mode="before")
+    @field_validator("model_repository", "model", "load_model", "grpc_address", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         """In an environment variable, repeated values are separated by commas."""

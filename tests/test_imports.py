@@ -17,16 +17,17 @@ ROOT = Path(__file__).resolve().parents[1]
 FAMILY = {"model_config", "config_tensors", "config_completion", "completed_config"}
 LAYERS = [
     {"__init__"},
-    {"errors", "datatypes", "model_statistics", "logs", "caller"},
+    {"errors", "datatypes", "model_statistics", "logs", "caller", "file_identity"},
     {"signature", "parameters", "raw_tensor", "layouts", "status", "shared_memory", "system_region", "cuda_region"},
     {"request", "servable", "region_parameters", "classification"},
     {"codec", "statistics_codec", "stream_codec", "versions", "saved_model", *FAMILY},
-    {"queue_options", "settings", "labels"},
+    {"queue_options", "settings", "labels", "load_plan", "model_places"},
     {"model_version"},
-    {"input_checks", "warm_up", "row_probe", "repository"},
-    {"data_plane", "loading", "inspection"},
+    {"input_checks", "warm_up", "row_probe", "model_entry", "retirement"},
+    {"repository"},
+    {"data_plane", "loading", "inspection", "model_control"},
     {"servicer"},
-    {"shared_memory_rpcs"},
+    {"shared_memory_rpcs", "repository_rpcs"},
     {"transports"},
     {"server"},
     {"cli"},
@@ -44,9 +45,9 @@ OWNERS = {
     "grpc_reflection": {"transports", "server"},
     "protos": {
         *("codec", "statistics_codec", "stream_codec", "versions", "servicer", "transports", "server", *FAMILY),
-        "shared_memory_rpcs",
+        *("shared_memory_rpcs", "repository_rpcs"),
         # These only pass a ModelConfig on.
-        *("repository", "loading", "inspection"),
+        *("repository", "load_plan", "model_control", "loading", "inspection"),
         # It turns a part of a ModelConfig into the batcher's options.
         "queue_options",
     },

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from service.saved_model.loader import Description
     from service.saved_model.servable import SavedModelServable
 
-__all__ = ["RuntimeOptions", "configure", "describe", "load"]
+__all__ = ["RuntimeOptions", "configure", "describe", "load", "options_in_force"]
 
 SERVE = frozenset({"serve"})
 """The tags of a graph that is meant for serving."""
@@ -29,6 +29,11 @@ def configure(options: RuntimeOptions) -> None:
         LoadError: they were fixed before, with other values.
     """
     process.configure(options)
+
+
+def options_in_force() -> RuntimeOptions:
+    """Return TensorFlow's settings, with numbers of threads; the defaults become fixed when nothing else was said."""
+    return process.chosen()
 
 
 def load(path: Path, *, model: str, version: int, tags: frozenset[str] = SERVE) -> "SavedModelServable":

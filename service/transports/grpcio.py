@@ -12,7 +12,7 @@ from google.protobuf.message import Message
 from protos import grpc_service_pb2 as pb
 from service.caller import Caller, caller_of
 from service.errors import SignetError
-from service.servicer import Servicer
+from service.servicer import Later, Servicer
 from service.transports.call import Context, abort, parse
 from service.transports.completions import Completions
 from service.transports.health import Health
@@ -94,10 +94,16 @@ class GrpcioTransport:
         return handlers
 
     async def _answer(
-        self, request_type: type[Message], method: Callable[[Any, Caller], Message], data: bytes, context: Context
+        self,
+        request_type: type[Message],
+        method: Callable[[Any, Caller], Message | Later],
+        data: bytes,
+        context: Context,
     ) -> bytes:
         try:
             answer = method(parse(request_type, data), caller_of(context.peer()))
+            if isinstance(answer, Later):
+                answer = answer.encode(await asyncio.wrap_future(answer.result))
         except Exception as error:  # noqa: BLE001 - `status_of` logs what is not expected
             return await abort(context, error)
         return answer.SerializeToString()

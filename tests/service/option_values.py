@@ -3,11 +3,14 @@
 from pathlib import Path
 
 from batching.options import Oversize
-from service.settings import ResponseCompression
+from service.settings import ControlMode, ResponseCompression
 
 VALUES = {
     "model_repository": ("models", (Path("models"),)),
     "model": ("clip=a=b", ("clip=a=b",)),
+    "model_control_mode": ("explicit", ControlMode.EXPLICIT),
+    "load_model": ("clip", ("clip",)),
+    "strict_readiness": ("true", True),
     "grpc_address": ("::1", ("::1",)),
     "grpc_port": ("9001", 9001),
     "grpc_infer_response_compression_level": ("medium", ResponseCompression.MEDIUM),

@@ -195,7 +195,7 @@ def test_nothing_is_found_after_close(all_versions):
     assert all(servable.closed for servable in servables.values())
     with pytest.raises(NotFoundError, match="no available versions"):
         repo.find("clip", "")
-    with pytest.raises(UnavailableError, match=r"UNAVAILABLE: unloaded"):
+    with pytest.raises(UnavailableError, match=r"version 2 is not at ready state$"):
         repo.find("clip", "2")
     repo.close(WAIT_S)
 

@@ -1,4 +1,4 @@
-"""What the options name is found, and the life of a server in this process, with models that need no TensorFlow."""
+"""The life of a server in this process, with models that need no TensorFlow."""
 
 import asyncio
 import gc
@@ -12,7 +12,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from tritonclient.grpc import aio as triton
 
 from service.errors import LoadError
-from service.server import Server, find_sources
+from service.server import Server
 from service.settings import Settings
 
 WAIT_S = 30
@@ -23,67 +23,6 @@ def make(root, *paths):
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).touch()
     return root
-
-
-def sources(**options):
-    return {source.name: sorted(source.versions) for source in find_sources(Settings(**options))}
-
-
-# Sources. --------------------------------------------------------------------------------------------------------
-
-
-def test_every_repository_is_searched_and_every_model_option_is_one_model(tmp_path):
-    make(
-        tmp_path, "one/clip/7/saved_model.pb", "one/bert/1/saved_model.pb", "two/saved_model.pb", "a=b/3/saved_model.pb"
-    )
-
-    assert sources(model_repository=[tmp_path / "one", tmp_path / "two"], model=[f"mine={tmp_path / 'a=b'}"]) == {
-        "bert": [1],
-        "clip": [7],
-        "two": [1],
-        "mine": [3],
-    }
-
-
-def test_name_that_the_user_chose_counts_more_than_the_configurations(tmp_path):
-    make(tmp_path, "clip/7/saved_model.pb", "clip/config.pbtxt")
-    (source,) = find_sources(Settings(model=[f"a:b={tmp_path / 'clip'}"]))
-
-    assert (source.name, source.renamed) == ("a:b", True)
-    assert source.config_path == tmp_path / "clip" / "config.pbtxt"
-
-
-def test_one_path_may_be_served_under_two_names(tmp_path):
-    make(tmp_path, "saved_model.pb")
-
-    assert sources(model=[f"a={tmp_path}", f"b={tmp_path}"]) == {"a": [1], "b": [1]}
-
-
-@pytest.mark.parametrize("option", ["clip", "=/models", "clip=", "=", ""])
-def test_model_option_without_name_and_path_is_refused(option):
-    with pytest.raises(LoadError, match=f"--model {option}: expected NAME=PATH"):
-        find_sources(Settings(model=[option]))
-
-
-def test_model_option_on_several_models_is_refused(tmp_path):
-    make(tmp_path, "a/saved_model.pb", "b/saved_model.pb")
-
-    with pytest.raises(LoadError, match="holds 2 models; expected the directory of one"):
-        find_sources(Settings(model=[f"mine={tmp_path}"]))
-
-
-def test_path_that_is_not_there_is_refused(tmp_path):
-    for options in ({"model_repository": [tmp_path / "nope"]}, {"model": [f"mine={tmp_path / 'nope'}"]}):
-        with pytest.raises(LoadError, match="nope: no such directory"):
-            find_sources(Settings(**options))
-
-
-def test_no_path_at_all_is_refused():
-    with pytest.raises(LoadError, match="nothing to serve"):
-        find_sources(Settings())
-
-
-# Life. -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

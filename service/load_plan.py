@@ -1,0 +1,78 @@
+"""What a load would bring: the configuration in force, and the versions with what each is made of."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from protos.model_config_pb2 import ModelConfig
+from service.errors import LoadError
+from service.file_identity import Files, files_below, files_beside
+from service.layouts import ModelSource
+from service.model_config import check_supported, read_config
+from service.versions import versions_to_serve
+
+Origin = tuple[Files, Files, bytes]
+"""What a loaded version is made of: its files, those beside the configuration, and the configuration itself."""
+
+_NO_FILES: Final[Files] = frozenset()
+
+
+@dataclass(frozen=True)
+class LoadPlan:
+    """The wish of one load, for one model.
+
+    Attributes:
+        source: where the model lies.
+        config: its configuration, as read or as given for this load.
+        override: the configuration that was given in place of the file, or None.
+        origins: of each version to serve, ascending; a loaded version of the same origin need not be loaded again.
+        files: all files of the model, those of versions that are not chosen too.
+    """
+
+    source: ModelSource
+    config: ModelConfig = field(repr=False)
+    override: ModelConfig | None = field(repr=False)
+    origins: Mapping[int, Origin] = field(repr=False)
+    files: tuple[Files, Mapping[int, Files]] = field(repr=False)
+
+
+def make_plan(source: ModelSource, override: ModelConfig | None = None, previous: LoadPlan | None = None) -> LoadPlan:
+    """Look at a model's files and decide what a load of it means.
+
+    Args:
+        source: the model as found on disk now.
+        override: a configuration in place of its config.pbtxt. An earlier one stays in force while no file changes.
+        previous: what is loaded, if anything is.
+
+    Raises:
+        LoadError: the configuration cannot be read or fulfilled, or the model has no version to serve.
+    """
+    if source.problem is not None:
+        raise LoadError(f"model '{source.name}': {source.problem}")
+    files = _files(source)
+    if override is None and previous is not None and previous.files == files:
+        override = previous.override
+    config = read_source_config(source) if override is None else override
+    check_supported(config, model=source.name)
+    settings = config.SerializeToString(deterministic=True)
+    beside, of_versions = files
+    chosen = versions_to_serve(source.versions, config.version_policy, model=source.name)
+    origins = {version: (of_versions[version], beside, settings) for version in chosen}
+    return LoadPlan(source, config, override, origins, files)
+
+
+def read_source_config(source: ModelSource) -> ModelConfig:
+    """Read a model's config.pbtxt; empty when it has none.
+
+    Raises:
+        LoadError: the file cannot be read, or is not the text of a ModelConfig.
+    """
+    config = ModelConfig() if source.config_path is None else read_config(source.config_path)
+    if source.renamed:
+        config.ClearField("name")
+    return config
+
+
+def _files(source: ModelSource) -> tuple[Files, Mapping[int, Files]]:
+    beside = _NO_FILES if source.config_path is None else files_beside(source.config_path.parent)
+    return beside, {version: files_below(directory) for version, directory in source.versions.items()}

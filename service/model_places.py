@@ -1,0 +1,114 @@
+"""Where models lie, as the options say, and how one is found there by its name."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from service.errors import LoadError
+from service.layouts import ModelSource, find_model, find_models, is_hidden, is_model, own_name
+
+_LONGEST_NAME_BYTES: Final = 255  # of an entry of a directory
+
+
+class ModelPlaces:
+    """The directories and single models that a server may serve from. Each call looks at the disk anew."""
+
+    def __init__(self, repositories: Sequence[Path], models: Sequence[str]) -> None:
+        """Take the places from the options.
+
+        Args:
+            repositories: models, or directories of models, in any layout.
+            models: ``NAME=PATH`` for single models.
+
+        Raises:
+            LoadError: one of ``models`` is not written so, or there is no place at all.
+        """
+        self._repositories: Final = tuple(repositories)
+        self._models: Final = [_split(option) for option in models]
+        if not (self._repositories or self._models):
+            raise LoadError("nothing to serve: give the path of a SavedModel or of a model repository")
+
+    def all_models(self) -> list[ModelSource]:
+        """Return every model, for a server that loads them all when it starts.
+
+        Raises:
+            LoadError: a place holds nothing that can be served.
+        """
+        sources = [source for path in self._repositories for source in find_models(path)]
+        return sources + [_single_model(name, path) for name, path in self._models]
+
+    def check(self) -> None:
+        """Check that the directories are there; they may still be empty.
+
+        Raises:
+            LoadError: one is not there, or is no directory.
+        """
+        for path in self._repositories:
+            if not path.is_dir():
+                raise LoadError(f"{path}: no such directory")
+
+    def names(self) -> list[str]:
+        """Return the names under which a model could be loaded, ascending; what is there may yet turn out to be none.
+
+        A directory that cannot be read has no names.
+        """
+        names = {name for name, _ in self._models}
+        for path in self._repositories:
+            try:
+                names.update(_names_in(path))
+            except OSError:
+                continue
+        return sorted(names)
+
+    def find(self, name: str) -> ModelSource | None:
+        """Return the model of a name, or None when it is in no place.
+
+        Args:
+            name: without path characters, so that it cannot lead out of a place.
+
+        Raises:
+            LoadError: it cannot be read, or is in two places.
+        """
+        if is_hidden(name) or len(name.encode()) > _LONGEST_NAME_BYTES:
+            found = []
+        else:
+            try:
+                found = [source for path in self._repositories for source in _find_in(path, name)]
+            except OSError as error:
+                raise LoadError(f"model '{name}': {error.filename} cannot be read: {error.strerror}") from error
+        found += [_single_model(name, path) for given, path in self._models if given == name]
+        if len(found) > 1:
+            raise LoadError(f"two models are called '{name}'; name one of them with --model NAME=PATH")
+        return found[0] if found else None
+
+
+def _split(option: str) -> tuple[str, Path]:
+    name, separator, path = option.partition("=")
+    if not (name and separator and path):
+        raise LoadError(f"--model {option}: expected NAME=PATH")
+    return name, Path(path)
+
+
+def _single_model(name: str, path: Path) -> ModelSource:
+    found = find_models(path)
+    if len(found) != 1:
+        raise LoadError(f"--model {name}={path}: holds {len(found)} models; expected the directory of one")
+    return replace(found[0], name=name, renamed=True)
+
+
+def _names_in(path: Path) -> list[str]:
+    if is_model(path):
+        return [own_name(path)]
+    return [entry.name for entry in path.iterdir() if not is_hidden(entry.name) and entry.is_dir()]
+
+
+def _find_in(path: Path, name: str) -> Iterator[ModelSource]:
+    directory = path / name
+    if is_model(path):
+        if own_name(path) != name:
+            return
+        directory = path
+    if directory.is_dir():
+        source = find_model(directory, name)
+        yield source or ModelSource(name, problem=f"{directory}: no version directory")
