@@ -16,6 +16,7 @@ from rich.console import Console
 import service
 from service import inspection, logs
 from service.errors import LoadError
+from service.logs import LogOptions
 from service.server import Server
 from service.settings import Settings
 
@@ -37,7 +38,7 @@ class _Failure(typer.Exit):
 
 
 def _serve(settings: Settings) -> None:
-    logs.configure(settings.log_verbose)
+    logs.configure(settings.log_options())
     try:
         uvloop.run(_run(settings))
     except (LoadError, OSError) as error:
@@ -137,7 +138,7 @@ def inspect_command(
     path: Annotated[Path, typer.Argument(help="A SavedModel or a directory of models, in any layout.")],
 ) -> None:
     """Print the signatures of every model at PATH, and whether each can be batched."""
-    logs.configure(verbose=0, quiet=True)
+    logs.configure(LogOptions(info=False))
     try:
         tables = inspection.tables(path)
     except LoadError as error:

@@ -3,12 +3,58 @@
 import logging
 import sys
 import time
+from dataclasses import dataclass
+from enum import Enum
 from types import TracebackType
 from typing import Final
 
-_FORMAT: Final = "%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s: %(message)s"
+_PACKAGES: Final = ("service", "batching")
 
 _ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
+
+
+class LogFormat(Enum):
+    """How a line begins. Names are Triton's, times are UTC."""
+
+    DEFAULT = "default"
+    """As Triton's lines do: ``I1231 23:59:59.123456 PID NAME] TEXT``; the letter is the level's first."""
+    ISO8601 = "ISO8601"
+    """With the date in full: ``2026-12-31T23:59:59.123Z INFO NAME: TEXT``."""
+
+
+_LINES: Final = {
+    LogFormat.DEFAULT: ("%(level)s%(asctime)s.%(microseconds)06d %(process)d %(name)s] %(message)s", "%m%d %H:%M:%S"),
+    LogFormat.ISO8601: ("%(asctime)s.%(msecs)03dZ %(levelname)s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LogOptions:
+    """What is logged, and how.
+
+    Attributes:
+        info: whether events are logged that an operator wants to know.
+        warning: whether events are logged that may be a problem.
+        error: whether events are logged that are one.
+        verbose_level: 0 logs no details, more does.
+        format: how a line begins.
+    """
+
+    info: bool = True
+    warning: bool = True
+    error: bool = True
+    verbose_level: int = 0
+    format: LogFormat = LogFormat.DEFAULT
+
+    def shows(self, level: int) -> bool:
+        """Whether events of a level of ``logging`` are logged; those that end the server always are."""
+        if level >= logging.CRITICAL:
+            return True
+        if level >= logging.ERROR:
+            return self.error
+        if level >= logging.WARNING:
+            return self.warning
+        return self.info if level >= logging.INFO else self.verbose_level > 0
 
 
 class _OneLine(logging.Formatter):
@@ -18,6 +64,7 @@ class _OneLine(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name is logging's
         record.message = _printable(record.message)
+        vars(record).update(level=record.levelname[0], microseconds=int(record.created % 1 * 1e6))
         return super().formatMessage(record)
 
     def formatException(self, ei: _ExcInfo) -> str:  # noqa: N802 - the name is logging's
@@ -30,18 +77,17 @@ def _printable(text: str) -> str:
     )
 
 
-def configure(verbose: int = 0, *, quiet: bool = False) -> None:
-    """Log to standard error.
-
-    Args:
-        verbose: 0 logs what an operator needs, 1 and more details.
-        quiet: log warnings and errors alone.
-    """
+def configure(options: LogOptions) -> None:
+    """Log to standard error; what was configured before no longer holds."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_OneLine(_FORMAT, "%Y-%m-%dT%H:%M:%S"))
-    level = logging.WARNING if quiet else logging.DEBUG if verbose else logging.INFO
+    handler.setFormatter(_OneLine(*_LINES[options.format]))
+    handler.addFilter(lambda record: options.shows(record.levelno))
     root = logging.getLogger()
     root.handlers[:] = [handler]
+    # Of other packages, problems alone are of interest.
     root.setLevel(logging.WARNING)
-    for package in ("service", "batching"):
-        logging.getLogger(package).setLevel(level)
+    # The filter decides; the level saves making events that it would drop.
+    levels = (logging.DEBUG, logging.INFO, logging.WARNING)
+    lowest = next((level for level in levels if options.shows(level)), logging.ERROR)
+    for package in _PACKAGES:
+        logging.getLogger(package).setLevel(lowest)

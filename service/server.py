@@ -15,6 +15,7 @@ from service.data_plane import DataPlane
 from service.errors import LoadError
 from service.layouts import ModelSource
 from service.loading import configure_runtime, load_version
+from service.log_rpcs import LogRpcs
 from service.model_control import ModelControl
 from service.model_places import ModelPlaces
 from service.model_version import ModelVersion
@@ -24,6 +25,8 @@ from service.servicer import Servicer
 from service.settings import ControlMode, Settings
 from service.shared_memory import Regions
 from service.shared_memory_rpcs import SharedMemoryRpcs
+from service.trace_rpcs import TraceRpcs
+from service.trace_settings import TraceBook
 from service.transports.channel_options import channel_options
 from service.transports.grpcio import GrpcioTransport
 from service.transports.health import Health
@@ -50,7 +53,12 @@ class Server:
             version=service.__version__,
             is_ready=self._is_ready,
             regions=regions,
-            further=[RepositoryRpcs(self._control), SharedMemoryRpcs(regions)],
+            further=[
+                RepositoryRpcs(self._control),
+                SharedMemoryRpcs(regions),
+                TraceRpcs(self._repository, TraceBook()),
+                LogRpcs(settings.log_options()),
+            ],
         )
         self._health = Health()
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -31,6 +31,8 @@ _EXTENSIONS = (
     "binary_tensor_data",
     "parameters",
     "statistics",
+    "trace",
+    "logging",
 )
 
 logger = logging.getLogger(__name__)

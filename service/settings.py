@@ -10,6 +10,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from batching.options import Oversize
 from service.config_completion import ConfigDefaults
+from service.logs import LogFormat, LogOptions
 
 # Channel arguments of gRPC are 32 bits wide.
 _Count = Annotated[int, Ge(0), Le(2**31 - 1)]
@@ -123,7 +124,13 @@ class Settings(BaseSettings):
     drain_timeout: Annotated[FiniteFloat, Ge(0)] = Field(
         30.0, description="Seconds that calls which were taken may need until the server ends nevertheless."
     )
-    log_verbose: Annotated[int, Ge(0)] = Field(0, description="0 logs what an operator needs, 1 and more details.")
+    log_info: bool = Field(default=True, description="Log events that an operator wants to know of.")
+    log_warning: bool = Field(default=True, description="Log events that may be a problem.")
+    log_error: bool = Field(default=True, description="Log events that are a problem.")
+    log_verbose: Annotated[int, Ge(0), Le(2**32 - 1)] = Field(0, description="1 or more logs details, too.")
+    log_format: LogFormat = Field(
+        LogFormat.DEFAULT, description="How a line of the log begins: as Triton's do, or with the date in full."
+    )
 
     @field_validator("model_repository", "model", "load_model", "grpc_address", mode="before")
     @classmethod
@@ -141,6 +148,16 @@ class Settings(BaseSettings):
             else f"{address}:{self.grpc_port}"
             for address in self.grpc_address
         ]
+
+    def log_options(self) -> LogOptions:
+        """Return what is logged, and how, until LogSettings changes it."""
+        return LogOptions(
+            info=self.log_info,
+            warning=self.log_warning,
+            error=self.log_error,
+            verbose_level=self.log_verbose,
+            format=self.log_format,
+        )
 
     def config_defaults(self) -> ConfigDefaults:
         """Return what holds where a model's configuration says nothing."""

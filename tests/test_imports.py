@@ -18,7 +18,17 @@ FAMILY = {"model_config", "config_tensors", "config_completion", "completed_conf
 LAYERS = [
     {"__init__"},
     {"errors", "datatypes", "model_statistics", "logs", "caller", "file_identity"},
-    {"signature", "parameters", "raw_tensor", "layouts", "status", "shared_memory", "system_region", "cuda_region"},
+    {
+        "signature",
+        "parameters",
+        "raw_tensor",
+        "layouts",
+        "status",
+        "shared_memory",
+        "system_region",
+        "cuda_region",
+        "trace_settings",
+    },
     {"request", "servable", "region_parameters", "classification"},
     {"codec", "statistics_codec", "stream_codec", "versions", "saved_model", *FAMILY},
     {"queue_options", "settings", "labels", "load_plan", "model_places"},
@@ -27,7 +37,7 @@ LAYERS = [
     {"repository"},
     {"data_plane", "loading", "inspection", "model_control"},
     {"servicer"},
-    {"shared_memory_rpcs", "repository_rpcs"},
+    {"shared_memory_rpcs", "repository_rpcs", "trace_rpcs", "log_rpcs"},
     {"transports"},
     {"server"},
     {"cli"},
@@ -45,7 +55,7 @@ OWNERS = {
     "grpc_reflection": {"transports", "server"},
     "protos": {
         *("codec", "statistics_codec", "stream_codec", "versions", "servicer", "transports", "server", *FAMILY),
-        *("shared_memory_rpcs", "repository_rpcs"),
+        *("shared_memory_rpcs", "repository_rpcs", "trace_rpcs", "log_rpcs"),
         # These only pass a ModelConfig on.
         *("repository", "load_plan", "model_control", "loading", "inspection"),
         # It turns a part of a ModelConfig into the batcher's options.

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from batching.options import Oversize
+from service.logs import LogFormat
 from service.settings import ControlMode, ResponseCompression
 
 VALUES = {
@@ -36,5 +37,9 @@ VALUES = {
     "inter_op_threads": ("5", 5),
     "drain_delay": ("1.5", 1.5),
     "drain_timeout": ("0", 0.0),
+    "log_info": ("false", False),
+    "log_warning": ("false", False),
+    "log_error": ("false", False),
     "log_verbose": ("2", 2),
+    "log_format": ("ISO8601", LogFormat.ISO8601),
 }

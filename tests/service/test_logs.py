@@ -1,11 +1,22 @@
 import logging
+import os
 import re
 
 import pytest
 
 from service import logs
+from service.logs import LogFormat, LogOptions
 
-LINE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z [A-Z]+ [a-z.]+: .*")
+# How a warning of the layouts begins in each format.
+LINES = {
+    LogFormat.DEFAULT: re.compile(r"W\d{4} \d\d:\d\d:\d\d\.\d{6} \d+ service\.layouts\] (.*)"),
+    LogFormat.ISO8601: re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z WARNING service\.layouts: (.*)"),
+}
+every_format = pytest.mark.parametrize("line_format", LogFormat)
+
+
+def configure(**options):
+    logs.configure(LogOptions(**options))
 
 
 @pytest.fixture(autouse=True)
@@ -26,83 +37,118 @@ def written(capsys):
     return lines
 
 
-def test_an_event_is_one_line_with_time_level_and_place(written):
-    logs.configure()
+@every_format
+def test_an_event_is_one_line_with_time_level_and_place(line_format, written):
+    configure(format=line_format)
     logging.getLogger("service.layouts").warning("%s: ignored", "models")
 
     (line,) = written()
-    assert LINE.fullmatch(line)
-    assert line.endswith(" WARNING service.layouts: models: ignored")
+    assert LINES[line_format].fullmatch(line)[1] == "models: ignored"
 
 
-def test_the_time_is_utc(written):
-    logs.configure()
-    event = {"name": "service", "levelno": logging.INFO, "levelname": "INFO", "msg": "x", "created": 0.25, "msecs": 250}
+@pytest.mark.parametrize(
+    ("line_format", "line"),
+    [
+        (LogFormat.DEFAULT, f"I0101 00:00:00.250000 {os.getpid()} service] x"),
+        (LogFormat.ISO8601, "1970-01-01T00:00:00.250Z INFO service: x"),
+    ],
+)
+def test_the_time_is_utc(line_format, line, written):
+    configure(format=line_format)
+    event = {
+        "name": "service",
+        "levelno": logging.INFO,
+        "levelname": "INFO",
+        "msg": "x",
+        "created": 0.25,
+        "msecs": 250,
+        "process": os.getpid(),
+    }
     logging.getLogger("service").handle(logging.makeLogRecord(event))
 
-    assert written() == ["1970-01-01T00:00:00.250Z INFO service: x"]
+    assert written() == [line]
 
 
+@every_format
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
         ("a\n2026-01-01T00:00:00.000Z INFO service: forged", r"a\n2026-01-01T00:00:00.000Z INFO service: forged"),
+        ("a\nI0101 00:00:00.000000 1 service] forged", r"a\nI0101 00:00:00.000000 1 service] forged"),
         ("\r\x1b[2J\0\u2028\x85", r"\r\x1b[2J\x00\u2028\x85"),
         ("\ud800", r"\ud800"),
         ("h\u00e9llo \u6f22 \U0001f600", "h\u00e9llo \u6f22 \U0001f600"),
     ],
 )
-def test_text_from_outside_stays_on_its_line(text, shown, written):
-    logs.configure()
+def test_text_from_outside_stays_on_its_line(line_format, text, shown, written):
+    configure(format=line_format)
     logging.getLogger("service").info("model %s", text)
 
     (line,) = written()
-    assert line.endswith(f": model {shown}")
+    assert line.endswith(f" model {shown}")
 
 
-def test_a_traceback_follows_its_event_and_cannot_look_like_another(written):
-    logs.configure()
+@every_format
+def test_a_traceback_follows_its_event_and_cannot_look_like_another(line_format, written):
+    configure(format=line_format)
     error = ValueError("bad\n2026-01-01T00:00:00.000Z INFO service: forged\r\x1b[2J")
     with pytest.raises(ValueError) as raised:
         raise error
     logging.getLogger("service").error("failed", exc_info=raised.value)
 
     first, *rest = written()
-    assert first.endswith(" ERROR service: failed")
+    assert first.endswith(" failed")
     assert rest[0] == "    Traceback (most recent call last):"
     assert [line for line in rest if not line.startswith("    ")] == []
     assert rest[-1] == r"    2026-01-01T00:00:00.000Z INFO service: forged\r\x1b[2J"
 
 
+def shown_levels(written, name):
+    levels = ("debug", "info", "warning", "error", "critical")
+    for level in levels:
+        getattr(logging.getLogger(name), level)(level)
+    return [line.split()[-1] for line in written()]
+
+
 @pytest.mark.parametrize(
     ("options", "shown"),
     [
-        ({}, ["info", "warning", "error"]),
-        ({"verbose": 1}, ["debug", "info", "warning", "error"]),
-        ({"quiet": True}, ["warning", "error"]),
+        ({}, ["info", "warning", "error", "critical"]),
+        ({"verbose_level": 1}, ["debug", "info", "warning", "error", "critical"]),
+        ({"info": False}, ["warning", "error", "critical"]),
+        ({"info": False, "verbose_level": 3}, ["debug", "warning", "error", "critical"]),
+        ({"warning": False}, ["info", "error", "critical"]),
+        ({"error": False}, ["info", "warning", "critical"]),
+        ({"info": False, "warning": False, "error": False}, ["critical"]),
     ],
-    ids=["default", "verbose", "quiet"],
+    ids=lambda value: "_".join(value) or "default",
 )
 @pytest.mark.parametrize("name", ["service.repository", "batching.scheduler"])
 def test_options_choose_what_our_packages_log(options, shown, name, written):
-    logs.configure(**options)
-    for level in ("debug", "info", "warning", "error"):
-        getattr(logging.getLogger(name), level)(level)
+    configure(**options)
 
-    assert [line.rpartition(": ")[2] for line in written()] == shown
+    assert shown_levels(written, name) == shown
 
 
-def test_other_packages_log_warnings_alone(written):
-    logs.configure(verbose=1)
-    logging.getLogger("asyncio").info("quiet")
-    logging.getLogger("asyncio").warning("heard")
+@pytest.mark.parametrize("options", [{}, {"info": False}, {"verbose_level": 1}])
+def test_what_is_not_shown_is_not_even_made(options):
+    configure(**options)
+    logger = logging.getLogger("service.repository")
 
-    assert [line.rpartition(": ")[2] for line in written()] == ["heard"]
+    assert logger.isEnabledFor(logging.DEBUG) == ("verbose_level" in options)
+    assert logger.isEnabledFor(logging.INFO) == (options != {"info": False})
 
 
-def test_configuring_again_does_not_write_twice(written):
-    logs.configure()
-    logs.configure()
+def test_other_packages_log_problems_alone_and_no_others_than_ours(written):
+    configure(verbose_level=1)
+    assert shown_levels(written, "asyncio") == ["warning", "error", "critical"]
+    configure(warning=False)
+    assert shown_levels(written, "asyncio") == ["error", "critical"]
+
+
+def test_configuring_again_replaces_what_was(written):
+    configure(info=False)
+    configure()
     logging.getLogger("service").info("once")
 
     assert len(written()) == 1
