@@ -593,16 +593,44 @@ class ModelMetrics(_message.Message):
     def __init__(self, metric_control: _Optional[_Iterable[_Union[ModelMetrics.MetricControl, _Mapping]]] = ...) -> None: ...
 
 class SignatureConfig(_message.Message):
-    __slots__ = ("max_batch_size", "input", "output", "dynamic_batching")
+    __slots__ = ("max_batch_size", "input", "output", "dynamic_batching", "allowed_batch_sizes", "pad_variable_length_inputs", "trimmed_outputs", "latency_objective_microseconds", "weight", "max_queue_rows", "max_queue_bytes")
+    class PadVariableLengthInputsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    class TrimmedOutputsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     MAX_BATCH_SIZE_FIELD_NUMBER: _ClassVar[int]
     INPUT_FIELD_NUMBER: _ClassVar[int]
     OUTPUT_FIELD_NUMBER: _ClassVar[int]
     DYNAMIC_BATCHING_FIELD_NUMBER: _ClassVar[int]
+    ALLOWED_BATCH_SIZES_FIELD_NUMBER: _ClassVar[int]
+    PAD_VARIABLE_LENGTH_INPUTS_FIELD_NUMBER: _ClassVar[int]
+    TRIMMED_OUTPUTS_FIELD_NUMBER: _ClassVar[int]
+    LATENCY_OBJECTIVE_MICROSECONDS_FIELD_NUMBER: _ClassVar[int]
+    WEIGHT_FIELD_NUMBER: _ClassVar[int]
+    MAX_QUEUE_ROWS_FIELD_NUMBER: _ClassVar[int]
+    MAX_QUEUE_BYTES_FIELD_NUMBER: _ClassVar[int]
     max_batch_size: int
     input: _containers.RepeatedCompositeFieldContainer[ModelInput]
     output: _containers.RepeatedCompositeFieldContainer[ModelOutput]
     dynamic_batching: ModelDynamicBatching
-    def __init__(self, max_batch_size: _Optional[int] = ..., input: _Optional[_Iterable[_Union[ModelInput, _Mapping]]] = ..., output: _Optional[_Iterable[_Union[ModelOutput, _Mapping]]] = ..., dynamic_batching: _Optional[_Union[ModelDynamicBatching, _Mapping]] = ...) -> None: ...
+    allowed_batch_sizes: _containers.RepeatedScalarFieldContainer[int]
+    pad_variable_length_inputs: _containers.ScalarMap[str, str]
+    trimmed_outputs: _containers.ScalarMap[str, str]
+    latency_objective_microseconds: int
+    weight: float
+    max_queue_rows: int
+    max_queue_bytes: int
+    def __init__(self, max_batch_size: _Optional[int] = ..., input: _Optional[_Iterable[_Union[ModelInput, _Mapping]]] = ..., output: _Optional[_Iterable[_Union[ModelOutput, _Mapping]]] = ..., dynamic_batching: _Optional[_Union[ModelDynamicBatching, _Mapping]] = ..., allowed_batch_sizes: _Optional[_Iterable[int]] = ..., pad_variable_length_inputs: _Optional[_Mapping[str, str]] = ..., trimmed_outputs: _Optional[_Mapping[str, str]] = ..., latency_objective_microseconds: _Optional[int] = ..., weight: _Optional[float] = ..., max_queue_rows: _Optional[int] = ..., max_queue_bytes: _Optional[int] = ...) -> None: ...
 
 class ModelConfig(_message.Message):
     __slots__ = ("name", "platform", "backend", "runtime", "version_policy", "max_batch_size", "input", "output", "batch_input", "batch_output", "optimization", "dynamic_batching", "sequence_batching", "ensemble_scheduling", "instance_group", "default_model_filename", "cc_model_filenames", "metric_tags", "parameters", "model_warmup", "model_operations", "model_transaction_policy", "model_repository_agents", "response_cache", "model_metrics", "signatures")

@@ -9,7 +9,6 @@ from protos.grpc_service_pb2 import ModelMetadataResponse
 from protos.model_config_pb2 import (
     DataType,
     ModelConfig,
-    ModelDynamicBatching,
     ModelInput,
     ModelOutput,
     SignatureConfig,
@@ -110,9 +109,13 @@ class CompletedConfig:
         """
         return _batching_of(self._configs[name], self.signatures[name])
 
-    def dynamic_batching(self, name: str) -> ModelDynamicBatching:
-        """Return what is configured of a signature's queue; empty when nothing is."""
-        return self._configs[name].dynamic_batching
+    def signature_config(self, name: str) -> SignatureConfig:
+        """Return the completed configuration of a signature.
+
+        Raises:
+            KeyError: there is no such signature.
+        """
+        return self._configs[name]
 
     def max_batch_size(self, name: str) -> int:
         """Return the most rows of a request, or 0 when the signature's tensors have no batch dimension."""

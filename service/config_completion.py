@@ -57,6 +57,7 @@ class _Wishes:
         max_batch_size: in rows, 0 for no batching; None when nothing is said.
         binding: whether max_batch_size means this very signature, so that it fails where it cannot be had.
         dynamic_batching: None when nothing is said.
+        own: what its entry in ``signatures`` says; empty when it has none.
     """
 
     inputs: Sequence[ModelInput]
@@ -64,6 +65,7 @@ class _Wishes:
     max_batch_size: int | None
     binding: bool
     dynamic_batching: ModelDynamicBatching | None
+    own: SignatureConfig
 
 
 def complete(
@@ -147,6 +149,7 @@ def _gather_wishes(config: ModelConfig, name: str, default: str | None) -> _Wish
         max_batch_size=own.max_batch_size if own.HasField("max_batch_size") else config.max_batch_size or None,
         binding=is_default or own.HasField("max_batch_size"),
         dynamic_batching=own.dynamic_batching if own.HasField("dynamic_batching") else dynamic_batching,
+        own=own,
     )
 
 
@@ -162,6 +165,14 @@ def _complete_signature(
         input=_complete_entries(paired.inputs, seen.inputs, batched=batched),
         output=_complete_entries(paired.outputs, seen.outputs, batched=batched),
         dynamic_batching=_complete_dynamic_batching(wishes, defaults, max_batch_size),
+        # What only `signatures` can say needs no completion.
+        allowed_batch_sizes=wishes.own.allowed_batch_sizes,
+        pad_variable_length_inputs=wishes.own.pad_variable_length_inputs,
+        trimmed_outputs=wishes.own.trimmed_outputs,
+        latency_objective_microseconds=wishes.own.latency_objective_microseconds,
+        weight=wishes.own.weight,
+        max_queue_rows=wishes.own.max_queue_rows,
+        max_queue_bytes=wishes.own.max_queue_bytes,
     )
     return CompletedSignature(seen, config)
 

@@ -135,6 +135,7 @@ class DataPlane:
             deadline=deadline,
             priority=parameters.priority,
             timeout_s=max(0, parameters.timeout_us) / 1e6,
+            nbytes=sum(tensor.nbytes for tensor in tensors),
             done=lambda _task, result: _finish(taken, rows, result),
         )
         try:
@@ -169,8 +170,11 @@ def _find_signature(target: Target, parameters: RequestParameters) -> ServedSign
 
 def _key(loaded: ModelVersion, served: ServedSignature, inputs: Mapping[str, np.ndarray]) -> SignatureKey:
     """Return what requests must have in common to share a run."""
-    first_inner_axis = 1 if served.max_batch_size else 0
-    tensors = tuple((name, array.dtype.str, array.shape[first_inner_axis:]) for name, array in inputs.items())
+    if served.max_batch_size:
+        inner_shape = served.options.inner_shape
+        tensors = tuple((name, array.dtype.str, inner_shape(name, array.shape)) for name, array in inputs.items())
+    else:
+        tensors = tuple((name, array.dtype.str, array.shape) for name, array in inputs.items())
     return loaded.name, loaded.version, served.signature.name, tensors
 
 

@@ -18,7 +18,7 @@ from service.queue_options import queue_options
 from service.servable import Servable
 from service.signature import Signature
 
-SignatureKey = tuple[str, int, str, tuple[tuple[str, str, tuple[int, ...]], ...]]
+SignatureKey = tuple[str, int, str, tuple[tuple[str, str, tuple[int | None, ...]], ...]]
 """Model, version, signature, and per input its name, datatype and shape without axis 0: what may share a run."""
 
 

@@ -29,6 +29,13 @@ class InputTensor:
     shape: tuple[int, ...]
     data: bytes | Window | np.ndarray
 
+    @property
+    def nbytes(self) -> int:
+        """How much memory the data take, in bytes; of strings in a typed field what they hold."""
+        if not isinstance(self.data, np.ndarray):
+            return len(self.data)
+        return sum(map(len, self.data.tolist())) if self.data.dtype == object else self.data.nbytes
+
 
 @dataclass(frozen=True, slots=True)
 class RequestedOutput:

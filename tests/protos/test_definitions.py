@@ -14,6 +14,13 @@ ADDED_TO_THE_CONFIGURATION = {
     "field inference.SignatureConfig.input = 2 repeated .inference.ModelInput",
     "field inference.SignatureConfig.output = 3 repeated .inference.ModelOutput",
     "field inference.SignatureConfig.dynamic_batching = 4 .inference.ModelDynamicBatching",
+    "field inference.SignatureConfig.allowed_batch_sizes = 5 repeated int32",
+    "field inference.SignatureConfig.pad_variable_length_inputs = 6 map<string, string>",
+    "field inference.SignatureConfig.trimmed_outputs = 7 map<string, string>",
+    "field inference.SignatureConfig.latency_objective_microseconds = 8 uint64",
+    "field inference.SignatureConfig.weight = 9 double",
+    "field inference.SignatureConfig.max_queue_rows = 10 uint64",
+    "field inference.SignatureConfig.max_queue_bytes = 11 uint64",
     "field inference.ModelConfig.signatures = 10001 map<string, .inference.SignatureConfig>",
 }
 

@@ -9,6 +9,7 @@ from protos.model_config_pb2 import ModelConfig
 from service.config_completion import ConfigDefaults, complete
 from service.errors import LoadError
 from service.queue_options import queue_options
+from tests.fakes import signature, spec
 from tests.service.serving import kit
 
 EVERYTHING = """
@@ -135,3 +136,67 @@ def test_what_happens_to_oversize_requests_is_the_servers_choice(oversize):
 def test_value_out_of_range_is_a_load_error_that_names_model_and_signature(text, says):
     with pytest.raises(LoadError, match=f"^model 'clip', signature 'serving_default': .*{says}"):
         options(text=f"max_batch_size: 8 dynamic_batching {{ {text} }}")
+
+
+LENGTHS = signature("tokens", [spec("ids", "INT64", (-1, -1))], [spec("total", "INT64", (-1,)), spec("y", "FP32")])
+
+OWN = """
+    signatures {
+        key: "tokens"
+        value {
+            max_batch_size: 8
+            allowed_batch_sizes: [ 2, 8 ]
+            pad_variable_length_inputs { key: "ids" value: "-1" }
+            trimmed_outputs { key: "y" value: "ids" }
+            weight: 2.5 max_queue_rows: 100 max_queue_bytes: 1000
+            dynamic_batching { }
+        }
+    }
+"""
+
+
+def own_options(text):
+    config = complete(
+        text_format.Parse(text, ModelConfig()),
+        model="clip",
+        signatures={"tokens": LENGTHS},
+        defaults=ConfigDefaults(),
+    )
+    return queue_options(LENGTHS, config, Oversize.CUT, model="clip")
+
+
+def test_what_only_a_signature_can_say_reaches_the_batcher():
+    chosen = own_options(OWN)
+
+    assert chosen.allowed_batch_sizes == (2, 8)
+    assert chosen.pad_variable_length_inputs == {"ids": -1}
+    assert chosen.trimmed_outputs == {"y": "ids"}
+    assert (chosen.weight, chosen.max_queue_rows, chosen.max_queue_bytes) == (2.5, 100, 1000)
+
+
+def test_a_latency_objective_is_given_in_microseconds():
+    chosen = own_options('signatures { key: "tokens" value { latency_objective_microseconds: 20000 } }')
+
+    assert chosen.latency_objective_s == 0.02
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('pad_variable_length_inputs { key: "nope" value: "0" }', "'nope' is no input with an open dimension"),
+        ('pad_variable_length_inputs { key: "ids" value: "x" }', "expected a value of INT64 for input 'ids', got 'x'"),
+        ('pad_variable_length_inputs { key: "ids" value: "99999999999999999999" }', "got '99999999999999999999'"),
+        ('trimmed_outputs { key: "nope" value: "ids" }', "there is no output 'nope'"),
+        ('trimmed_outputs { key: "y" value: "x" }', "'y' follows 'x'"),
+        ("allowed_batch_sizes: [ 8, 2 ]", "ascending"),
+        ("allowed_batch_sizes: [ 2 ]", "max_batch_size 64"),
+        ("max_batch_size: 0 allowed_batch_sizes: [ 2 ]", "do not share runs"),
+        ("max_batch_size: 0 latency_objective_microseconds: 5", "do not share runs"),
+        ("weight: -1", "weight"),
+    ],
+)
+def test_what_a_signature_cannot_have_is_a_load_error_that_says_why(text, told):
+    with pytest.raises(LoadError, match="model 'clip', signature 'tokens'") as caught:
+        own_options(f'signatures {{ key: "tokens" value {{ {text} }} }}')
+
+    assert told in str(caught.value)
