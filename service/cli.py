@@ -18,7 +18,7 @@ from service import inspection, logs
 from service.errors import LoadError
 from service.logs import LogOptions
 from service.server import Server
-from service.settings import Settings
+from service.settings import SWITCHES, Settings
 
 app = typer.Typer(
     help="Serves every signature of a TensorFlow SavedModel over the KServe v2 (Triton) gRPC protocol.",
@@ -82,13 +82,15 @@ def _option(name: str, field: FieldInfo) -> inspect.Parameter:
 
     Values stay texts: Settings checks them, so that a wrong one is told of in the same way wherever it comes from.
     """
-    flag = _flag(name)
     value_type: Any = list[str] if isinstance(field.default, tuple) else str
-    if field.annotation is bool:
-        flag, value_type = f"{flag}/{_flag(f'no_{name}')}", bool
+    if name in SWITCHES:
+        value_type = bool
     help_text = f"{field.description} [env: {_variable(name)}]"
     option = typer.Option(
-        flag, help=help_text, metavar=_metavar(field.annotation), show_default=_default_text(field.default)
+        _flag(name),
+        help=help_text,
+        metavar=None if name in SWITCHES else _metavar(field.annotation),
+        show_default=_default_text(field.default),
     )
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[value_type | None, option]
@@ -103,10 +105,10 @@ def _variable(name: str) -> str:
     return f"SIGNET_{name.upper()}"
 
 
-def _metavar(value_type: object) -> str | None:
+def _metavar(value_type: object) -> str:
     """Return what the help shows in place of a value."""
     if value_type is bool:
-        return None
+        return "true|false"
     if isinstance(value_type, type) and issubclass(value_type, Enum):
         return "|".join(member.value for member in value_type)
     return "NUMBER" if value_type in (int, float) else "TEXT"
@@ -117,6 +119,8 @@ def _default_text(default: object) -> str | bool:
         return ", ".join(map(str, default)) or False
     if isinstance(default, Enum):
         return str(default.value)
+    if isinstance(default, bool):
+        return str(default).lower()
     return False if default is None else str(default)
 
 

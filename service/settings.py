@@ -2,7 +2,7 @@
 
 from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 from annotated_types import Ge, Le, MinLen
 from pydantic import Field, FiniteFloat, field_validator
@@ -33,6 +33,10 @@ class ControlMode(Enum):
     """Nobody after the start, when all are."""
     EXPLICIT = "explicit"
     """Those who call RepositoryModelLoad and RepositoryModelUnload."""
+
+
+SWITCHES: Final = frozenset({"disable_auto_complete_config"})
+"""Options that take no value on the command line, as in Triton; its other booleans are written ``--option true``."""
 
 
 class Settings(BaseSettings):

@@ -103,7 +103,7 @@ class Regions:
         if not self.is_open_to(caller):
             raise UnimplementedError(
                 "shared memory is open to clients on the server's own host only, over a loopback address or a Unix "
-                "socket (--allow-remote-shared-memory opens it to all)"
+                "socket (--allow-remote-shared-memory true opens it to all)"
             )
 
     def register(self, name: str, open_region: Callable[[], Region]) -> None:

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import service
 from service import cli
-from service.settings import Settings
+from service.settings import SWITCHES, Settings
 from tests.service.option_values import VALUES
 
 
@@ -42,8 +42,8 @@ def failure(*arguments):
 
 
 def flags(name, text):
-    option = name.replace("_", "-")
-    return {"true": [f"--{option}"], "false": [f"--no-{option}"]}.get(text, [f"--{option}", text])
+    option = f"--{name.replace('_', '-')}"
+    return [option] if name in SWITCHES else [option, text]
 
 
 @pytest.mark.parametrize("name", Settings.model_fields)
@@ -69,6 +69,12 @@ def test_option_wins_over_the_environment(monkeypatch, name):
     settings = read(*flags(name, given))
 
     assert settings == Settings(**{name: given if isinstance(getattr(settings, name), (int, float)) else [given]})
+
+
+@pytest.mark.parametrize("value", ["false", "False", "0", "off"])
+def test_booleans_are_written_as_in_triton(value):
+    assert not read(f"--exit-on-error={value}").exit_on_error
+    assert read("--exit-on-error", "true").exit_on_error
 
 
 def test_repeated_options_keep_their_order_and_commas():
