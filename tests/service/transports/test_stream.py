@@ -344,6 +344,32 @@ def test_client_that_does_not_read_is_held_up_and_holds_up_nobody(monkeypatch):
     assert (answer_ids, code) == ([str(number) for number in range(total)], grpc.StatusCode.OK)
 
 
+def test_answers_that_nobody_reads_count_for_the_bound(monkeypatch):
+    monkeypatch.setattr(stream_module, "MAX_BYTES", 2**20)
+    total = 60  # answers of 1 MiB to requests of a few bytes
+    large = kit(text=lambda inputs: {"s": np.full(len(inputs["s"]), b"x" * 2**20, object)})
+    request = message({"s": np.array([b"a"], object)}, signature="text")
+
+    async def main():
+        with serving(large) as served:
+            async with connected(served) as client:
+                call, sent = client.stream(), 0
+                while sent < total:
+                    await call.write(request)
+                    sent += 1
+                    try:
+                        await asyncio.wait_for(eventually(lambda count=sent: len(large.runs) == count), 0.5)
+                    except TimeoutError:
+                        break
+                await call.done_writing()
+                answers, code = await read_all(call)
+                return sent, len(answers), code
+
+    sent, answered, code = run(main)
+    assert sent < total
+    assert (answered, code) == (sent, grpc.StatusCode.OK)
+
+
 def test_hundreds_of_idle_streams_starve_nobody():
     async def main():
         with serving(kit()) as served:
