@@ -89,22 +89,40 @@ def decode_bytes(shape: tuple[int, ...], data: bytes) -> np.ndarray:
         InvalidArgumentError: a prefix or an element is cut short, or there are too few or too many elements.
     """
     count = element_count(shape)
+    equal = _split_equal(count, data)
+    return _reshape(equal, shape) if equal is not None else from_elements(_split(count, data), shape)
+
+
+def _split_equal(count: int, data: bytes) -> np.ndarray | None:
+    """Split elements that all have one length, or return None; identifiers, hashes and images often have one."""
+    size, rest = divmod(len(data), count) if count else (0, 1)
+    # NumPy has no elements without bytes.
+    if rest or size <= _LENGTH.size:
+        return None
+    records = np.frombuffer(data, np.dtype([("length", "<u4"), ("element", f"V{size - _LENGTH.size}")]))
+    if not (records["length"] == size - _LENGTH.size).all():
+        return None
+    return records["element"].astype(BYTES.dtype)
+
+
+def _split(count: int, data: bytes) -> list[bytes]:
     elements: list[bytes] = []
+    append, length_at = elements.append, _LENGTH.unpack_from
     offset, end = 0, len(data)
     while offset < end and len(elements) < count:
         start = offset + 4
         if start > end:
             raise InvalidArgumentError(_cut_prefix(end - offset))
-        offset = start + _LENGTH.unpack_from(data, offset)[0]
+        offset = start + length_at(data, offset)[0]
         if offset > end:
             raise InvalidArgumentError(
                 f"incomplete string data: expecting string of length {offset - start} but only {end - start} bytes "
                 "available. Each element is a 4-byte little-endian length followed by its bytes"
             )
-        elements.append(data[start:offset])
+        append(data[start:offset])
     if offset < end:
         raise InvalidArgumentError(_surplus(end - offset, count))
-    return from_elements(elements, shape)
+    return elements
 
 
 def _cut_prefix(available: int) -> str:
@@ -166,7 +184,16 @@ def encode_view(array: np.ndarray) -> memoryview:
 
 def encode(array: np.ndarray) -> bytes:
     """Return an array's raw form: elements in C order, those of object arrays (``bytes``) with their lengths."""
-    if array.dtype == BYTES.dtype:
-        pack = _LENGTH.pack
-        return b"".join([part for element in array.ravel().tolist() for part in (pack(len(element)), element)])
-    return array.tobytes()
+    return _join(array.ravel().tolist()) if array.dtype == BYTES.dtype else array.tobytes()
+
+
+def _join(elements: list[bytes]) -> bytes:
+    """Return elements with their lengths; each length that occurs is packed once."""
+    lengths = list(map(len, elements))
+    packed = {length: _LENGTH.pack(length) for length in set(lengths)}
+    if len(packed) == 1:
+        return packed[lengths[0]].join([b"", *elements])
+    parts = [b""] * (2 * len(elements))
+    parts[::2] = map(packed.__getitem__, lengths)
+    parts[1::2] = elements
+    return b"".join(parts)

@@ -26,6 +26,7 @@ _EXTENSIONS = (
     "classification",
     "model_repository",
     "model_repository(unload_dependents)",
+    "schedule_policy",
     "model_configuration",
     _SHARED_MEMORY,
     "binary_tensor_data",

@@ -9,7 +9,7 @@ from tritonclient.grpc import InferInput
 from service import raw_tensor
 from service.datatypes import BYTES, DATATYPES
 from service.errors import InvalidArgumentError
-from tests.service.tensors import arrays, deterministic, raw_tensors, shapes
+from tests.service.tensors import arrays, deterministic, framed, raw_tensors, shapes
 
 every_datatype = pytest.mark.parametrize("datatype", DATATYPES.values(), ids=DATATYPES)
 every_fixed_datatype = pytest.mark.parametrize(
@@ -188,3 +188,22 @@ def test_special_floats_keep_their_bits(name):
 @pytest.mark.parametrize(("shape", "count"), [((), 1), ((0,), 0), ((3, 0, 2**62), 0), ((2**40, 2**40), 2**80)])
 def test_the_number_of_elements_is_exact(shape, count):
     assert raw_tensor.element_count(shape) == count
+
+
+@pytest.mark.parametrize("length", [0, 1, 3, 4, 900])
+@pytest.mark.parametrize("count", [1, 2, 7])
+def test_elements_of_one_length_are_plain_bytes_as_all_others(length, count):
+    elements = [(bytes([index]) * length)[:-1] + b"\0" * (length > 0) for index in range(count)]
+
+    array = raw_tensor.decode(BYTES, (count,), framed(elements))
+
+    assert array.tolist() == elements
+    assert {type(element) for element in array.tolist()} == {bytes}
+    assert raw_tensor.encode(array) == framed(elements)
+
+
+def test_elements_whose_size_only_on_average_is_one_length_are_split_as_they_say():
+    elements = [b"abcd", b"", b"ab"]
+
+    assert raw_tensor.decode(BYTES, (3,), framed(elements)).tolist() == elements
+    assert raw_tensor.encode(raw_tensor.decode(BYTES, (3,), framed(elements))) == framed(elements)
