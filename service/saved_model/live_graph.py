@@ -76,7 +76,7 @@ class LiveGraph:
                 raise LoadError(f"{step.purpose} failed: {shorten(error.message)}") from error
 
     def _check(self, signatures: Mapping[str, BoundSignature], index: GraphIndex) -> None:
-        """Keep the signatures whose state is ready and whose graph can be built."""
+        """Make a runner for each signature whose state is ready and whose graph can be built."""
         state_use, call_depth = StateUse(index), CallDepth(index)
         state = StateCheck(self._session)
         for name, bound in signatures.items():
@@ -90,6 +90,10 @@ class LiveGraph:
             else:
                 self.failures[name] = reason
         self._session.graph.finalize()
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Let TensorFlow place and optimize each signature now, so that what cannot run is known before a request."""
         for name in list(self.runners):
             try:
                 self.runners[name].prepare()

@@ -20,7 +20,6 @@ from service.signature import Signature
 
 logger = logging.getLogger(__name__)
 
-
 _Bound = Mapping[str, BoundSignature]
 
 

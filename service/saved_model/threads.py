@@ -9,8 +9,6 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-_V1_CONTROLLERS = ("cpu", "cpu,cpuacct")
-
 
 def v2_limit(cpu_max: str) -> float | None:
     """Return the CPUs that a cgroup v2 ``cpu.max`` grants (``"150000 100000"`` is 1.5), None for no limit."""
@@ -45,7 +43,7 @@ def _limits(root: Path, membership: str) -> Iterator[float | None]:
         if controllers == "":
             for directory in _with_ancestors(root, group):
                 yield _v2_limit_of(directory)
-        elif controllers in _V1_CONTROLLERS or "cpu" in controllers.split(","):
+        elif "cpu" in controllers.split(","):
             for directory in _with_ancestors(root / controllers, group):
                 yield _v1_limit_of(directory)
 

@@ -69,12 +69,13 @@ def test_two_loads_of_one_export_have_their_own_state(fresh):
 
 def test_what_a_signature_stores_survives_the_callers_array(fresh):
     servable = fresh("counter")
-    value = np.arange(1024, dtype=np.float32)
+    value = _aligned(1024)
+    value[:] = 5
 
     servable.run("store", {"value": value}, ["rows"])
     value[:] = -1
 
-    assert np.array_equal(servable.run("recall", {}, ["value"])["value"], np.arange(1024, dtype=np.float32))
+    assert set(servable.run("recall", {}, ["value"])["value"]) == {5}
 
 
 def test_an_input_with_a_default_value_may_be_left_out(served):
@@ -156,6 +157,13 @@ def test_signatures_that_cannot_be_served_are_named_with_the_reason_beside_good_
     assert servable.unavailable.keys() == reasons.keys()
     for name, part in reasons.items():
         assert part in servable.unavailable[name]
+
+
+def _aligned(size):
+    """Return floats in memory as TensorFlow aligns its own, which it takes over without a copy."""
+    memory = np.empty(size * 4 + 64, np.uint8)
+    start = -memory.ctypes.data % 64
+    return memory[start : start + size * 4].view(np.float32)
 
 
 def _all_outputs(servable, name):
