@@ -37,6 +37,8 @@ class Servable(Protocol):
 
         Raises:
             InternalError: the model failed; the text is the model's own.
+            InvalidArgumentError: two inputs that are one tensor of the model have different values.
+            UnavailableError: the servable is closed.
         """
         ...
 
