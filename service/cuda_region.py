@@ -125,7 +125,7 @@ def _call(function: Any, *arguments: object) -> list[Any]:
         raise _CudaError(str(error)) from error
     if status != type(status)(0):
         raise _CudaError(f"{function.__name__} failed with {status.name}")
-    return results
+    return list(results)
 
 
 def _allocated(address: int) -> int:
