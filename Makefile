@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 MODEL ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo serve test test-fast lint types tests format proto proto-check lock perf-analyzer clean
+.PHONY: help install demo serve test test-fast test-slow lint types tests format proto proto-check lock perf-analyzer clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -35,11 +35,14 @@ lint: install ## Check style
 types: install ## Check types
 	$(BIN)/mypy
 
-tests: install proto-check ## Run all tests; what this machine lacks is skipped and named
-	$(BIN)/pytest
+tests: install ## Run the tests; what this machine lacks is skipped and named
+	$(BIN)/pytest -m "not slow"
 
 test-fast: install ## Run the tests that need no server process
 	$(BIN)/pytest -m "not end_to_end and not slow"
+
+test-slow: install ## Run the long ones: a million tasks, 20,000 requests, memory over many loads
+	$(BIN)/pytest -m slow
 
 format: install ## Rewrite the code in the project's style
 	$(BIN)/ruff check --fix .

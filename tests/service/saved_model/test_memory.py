@@ -31,7 +31,6 @@ def measure(program, *arguments):
     return [float(number) for number in run.stdout.split()]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("as_constants", "peak_slope"), [(False, 1.05), (True, 2.1)])
 def test_eight_signatures_cost_what_one_costs(as_constants, peak_slope, tmp_path):
     program = """
