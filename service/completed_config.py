@@ -13,6 +13,7 @@ from protos.model_config_pb2 import (
     ModelOutput,
     SignatureConfig,
 )
+from service.reshaping import Reshaping
 from service.signature import OPEN, Signature, TensorSpec
 
 SIGNATURES: Final = "signatures"
@@ -58,6 +59,7 @@ class CompletedConfig:
         self.default_signature: Final = default_signature
         self.signatures: Final = {name: each.signature for name, each in completed.items()}
         self.label_filenames: Final = {name: _label_filenames(each.config) for name, each in completed.items()}
+        self.reshapings: Final = {name: Reshaping.of(each.config) for name, each in completed.items()}
         self.instance_count: Final = sum(group.count for group in base.instance_group)
         self._base = base
         self._configs = {name: each.config for name, each in completed.items()}

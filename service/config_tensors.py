@@ -2,9 +2,10 @@
 
 A list in the configuration says what callers see: its order is theirs, and outputs or optional inputs that it leaves
 out are not offered. It may narrow the signature (a size for an open dimension, a shape for an unknown one), never
-contradict it.
+contradict it. With ``reshape``, callers see the dims, and the model's tensor has the shape that ``reshape`` names.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
@@ -43,9 +44,11 @@ class PairedSignature:
     @property
     def dims_are_complete(self) -> bool:
         """Whether some configured dims have as many axes as the signature's tensor: none is left for a batch."""
-        dims = [(pair.spec, pair.entry.dims) for pair in self.inputs]
-        dims += [(pair.spec, pair.entry.dims) for pair in self.outputs]
-        return any(spec.shape is not None and given and len(given) == len(spec.shape) for spec, given in dims)
+        dims = [(pair.spec, _model_dims(pair.entry)) for pair in self.inputs]
+        dims += [(pair.spec, _model_dims(pair.entry)) for pair in self.outputs]
+        return any(
+            spec.shape is not None and len(given) == len(spec.shape) for spec, given in dims if given is not None
+        )
 
     @property
     def may_be_batched(self) -> bool:
@@ -64,8 +67,8 @@ class PairedSignature:
     def _supposed_batched(self) -> Signature:
         return replace(
             self.signature,
-            inputs=tuple(_suppose_batched(pair.spec, pair.entry.dims) for pair in self.inputs),
-            outputs=tuple(_suppose_batched(pair.spec, pair.entry.dims) for pair in self.outputs),
+            inputs=tuple(_suppose_batched(pair.spec, _model_dims(pair.entry)) for pair in self.inputs),
+            outputs=tuple(_suppose_batched(pair.spec, _model_dims(pair.entry)) for pair in self.outputs),
         )
 
     def narrow(self, *, batched: bool) -> Signature:
@@ -80,10 +83,10 @@ class PairedSignature:
         return replace(
             self.signature,
             inputs=tuple(
-                _narrow(pair.spec, pair.entry.dims, f"{self.place}: input", batched=batched) for pair in self.inputs
+                _narrow(pair.spec, pair.entry, f"{self.place}: input", batched=batched) for pair in self.inputs
             ),
             outputs=tuple(
-                _narrow(pair.spec, pair.entry.dims, f"{self.place}: output", batched=batched) for pair in self.outputs
+                _narrow(pair.spec, pair.entry, f"{self.place}: output", batched=batched) for pair in self.outputs
             ),
         )
 
@@ -142,28 +145,47 @@ def _check_entry(spec: TensorSpec, entry: ModelInput | ModelOutput, place: str) 
     for size in entry.dims:
         if size < 1 and size != OPEN:
             raise LoadError(f"{place}: dims must be 1 or more, or -1 for any size, but one of them is {size}")
+    if entry.HasField("reshape"):
+        _check_reshape(entry.dims, entry.reshape.shape, place)
+
+
+def _check_reshape(dims: Sequence[int], shape: Sequence[int], place: str) -> None:
+    if not dims or min([*dims, *shape]) < 1 or math.prod(dims) != math.prod(shape):
+        raise LoadError(
+            f"{place}: reshape is possible between fixed sizes with as many elements, but the configuration says dims "
+            f"{list(dims)} and reshape {list(shape)}"
+        )
 
 
 def _listed(specs: Iterable[TensorSpec]) -> str:
     return ", ".join(map(str, specs)) or "none"
 
 
-def _suppose_batched(spec: TensorSpec, dims: Sequence[int]) -> TensorSpec:
+def _model_dims(entry: ModelInput | ModelOutput) -> tuple[int, ...] | None:
+    """Return the dims that a configuration says the model's tensor has, or None when it says nothing."""
+    if entry.HasField("reshape"):
+        return tuple(entry.reshape.shape)
+    return tuple(entry.dims) or None
+
+
+def _suppose_batched(spec: TensorSpec, dims: tuple[int, ...] | None) -> TensorSpec:
     """Return the spec with a shape also where only the configuration knows one."""
-    return replace(spec, shape=(OPEN, *dims)) if spec.shape is None and dims else spec
+    return replace(spec, shape=(OPEN, *dims)) if spec.shape is None and dims is not None else spec
 
 
-def _narrow(spec: TensorSpec, dims: Sequence[int], place: str, *, batched: bool) -> TensorSpec:
-    if not dims:
+def _narrow(spec: TensorSpec, entry: ModelInput | ModelOutput, place: str, *, batched: bool) -> TensorSpec:
+    dims = _model_dims(entry)
+    if dims is None:
         return spec
-    shape = (OPEN, *dims) if batched else tuple(dims)
+    batch: tuple[int, ...] = (OPEN,) if batched else ()
+    shape = (*batch, *dims)
     if not spec.accepts(shape):
         why = "its dims behind the batch dimension, which they leave out" if batched else "its dims, without batching"
         raise LoadError(
             f"{place} '{spec.name}': the configuration says shape {list(shape)} ({why}), the SavedModel "
             f"{list(spec.shape or ())}"
         )
-    return replace(spec, shape=shape)
+    return replace(spec, shape=(*batch, *entry.dims))
 
 
 def complete_entry(entry: Entry, spec: TensorSpec, *, batched: bool) -> Entry:

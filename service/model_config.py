@@ -179,5 +179,5 @@ def _optimization_wishes(optimization: ModelOptimizationPolicy) -> Iterator[str]
 def _tensor_wishes(kind: str, tensors: Iterable[ModelInput] | Iterable[ModelOutput]) -> Iterator[str]:
     for tensor in tensors:
         for field, _ in tensor.ListFields():
-            if field.name in ("reshape", "is_shape_tensor", "allow_ragged_batch", "is_non_linear_format_io"):
+            if field.name in ("is_shape_tensor", "allow_ragged_batch", "is_non_linear_format_io"):
                 yield f"{kind} '{tensor.name}' {{ {field.name} }}"

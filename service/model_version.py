@@ -81,7 +81,7 @@ class ModelVersion:
                 SignatureStatistics(),
                 labels.get(key, {}),
             )
-            for key, signature in servable.signatures.items()
+            for key, signature in config.signatures.items()
         }
         self.aliases_used: Final[set[str]] = set()
         self.scheduler: Final = BatchScheduler(
@@ -147,8 +147,17 @@ class ModelVersion:
         self.scheduler.stop()
         self.servable.close()
 
+    def run(self, signature: str, inputs: Mapping[str, np.ndarray], outputs: Sequence[str]) -> Mapping[str, np.ndarray]:
+        """Run a signature once, at once, in the calling thread; all shapes are those that callers see.
+
+        Raises:
+            InternalError: the model failed.
+        """
+        reshaping = self.config.reshapings[signature]
+        return reshaping.to_callers(self.servable.run(signature, reshaping.to_model(inputs), outputs))
+
     def _run(self, key: Hashable, inputs: Mapping[str, np.ndarray], outputs: Sequence[str]) -> Mapping[str, np.ndarray]:
-        return self.servable.run(_signature_of(key), inputs, outputs)
+        return self.run(_signature_of(key), inputs, outputs)
 
     def _record_run(self, record: BatchRecord) -> None:
         durations = RunDurations(record.compute_input_ns, record.compute_infer_ns, record.compute_output_ns)

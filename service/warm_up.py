@@ -44,7 +44,7 @@ def _run(loaded: ModelVersion, served: ServedSignature, rows: int) -> None:
     signature = served.signature
     inputs = {spec.name: _zeros(spec, rows) for spec in signature.inputs if not spec.optional}
     outputs = [spec.name for spec in signature.outputs]
-    loaded.servable.run(signature.name, inputs, outputs)
+    loaded.run(signature.name, inputs, outputs)
 
 
 def _zeros(spec: TensorSpec, rows: int) -> np.ndarray:

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 # From the bottom to the top. A module may import what lies below its own layer; the members of a package (saved_model,
 # transports) and those of FAMILY import one another freely.
-FAMILY = {"model_config", "config_tensors", "config_completion", "completed_config"}
+FAMILY = {"model_config", "config_tensors", "reshaping", "config_completion", "completed_config"}
 LAYERS = [
     {"__init__"},
     {"errors", "datatypes", "model_statistics", "logs", "caller", "file_identity"},

@@ -139,3 +139,47 @@ def test_dims_leave_out_the_batch_dimension_alone(spec, batched, dims):
 
 def test_an_input_with_a_default_value_is_optional():
     assert complete_entry(ModelInput(), SCALE, batched=True).optional
+
+
+PIXELS = TensorSpec("text", FP32, (-1, 2, 3))
+RESHAPED = 'input { name: "text" dims: [ 1 ] reshape { shape: [ ] } }'
+
+
+@pytest.mark.parametrize(
+    ("spec", "text", "batched", "seen"),
+    [
+        (TEXT, RESHAPED, True, (-1, 1)),
+        (TEXT, 'input { name: "text" dims: [ 1, 1 ] reshape { shape: [ ] } }', True, (-1, 1, 1)),
+        (TensorSpec("text", FP32, ()), RESHAPED, False, (1,)),
+        (PIXELS, 'input { name: "text" dims: [ 6 ] reshape { shape: [ 2, 3 ] } }', True, (-1, 6)),
+        (TensorSpec("text", FP32, None), RESHAPED, True, (-1, 1)),
+    ],
+)
+def test_with_reshape_callers_see_the_dims(spec, text, batched, seen):
+    pair = paired(text, inputs=(spec,), outputs=(SCORES,))
+
+    assert pair.narrow(batched=batched).inputs[0].shape == seen
+    assert pair.may_be_batched == batched
+    assert pair.dims_are_complete != batched
+
+
+def test_what_reshape_names_must_fit_the_shape():
+    pair = paired('input { name: "text" dims: [ 4 ] reshape { shape: [ 2, 2 ] } }', inputs=(TEXT,))
+
+    with pytest.raises(LoadError, match=r"shape \[-1, 2, 2\] \(its dims behind the batch .* SavedModel \[-1\]"):
+        pair.narrow(batched=True)
+
+
+@pytest.mark.parametrize(
+    ("dims", "shape"), [("", ""), ("1", "2"), ("2", ""), ("-1", "-1"), ("1", "-1"), ("4", "2, -1"), ("", "1")]
+)
+def test_reshape_needs_fixed_sizes_with_as_many_elements(dims, shape):
+    with pytest.raises(LoadError, match=r"^here: input 'text': reshape is possible between fixed sizes"):
+        paired(f'input {{ name: "text" dims: [ {dims} ] reshape {{ shape: [ {shape} ] }} }}', inputs=(TEXT,))
+
+
+def test_a_completed_entry_tells_of_its_reshape():
+    entry = ModelOutput(dims=[1], reshape={"shape": []})
+    completed = complete_entry(entry, TensorSpec("y", FP32, (-1, 1)), batched=True)
+
+    assert (list(completed.dims), completed.HasField("reshape")) == ([1], True)

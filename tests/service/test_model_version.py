@@ -177,3 +177,35 @@ def test_number_of_workers_is_the_instance_count(version):
     gate.opened.set()
 
     assert (counts.running_tasks, counts.queued_tasks) == (3, 1)
+
+
+RESHAPED = """
+max_batch_size: 4
+input { name: "x" dims: [ 1 ] reshape { shape: [ ] } }
+output { name: "y" dims: [ 1, 1 ] reshape { shape: [ ] } }
+"""
+
+
+def test_callers_and_the_model_may_see_different_shapes(version):
+    shapes = []
+
+    def note(inputs):
+        shapes.append(inputs["x"].shape)
+        return double(inputs)
+
+    flat = signature("serving_default", [spec("x", shape=(-1,))], [spec("y", shape=(-1,))])
+    loaded = version(FakeServable((flat, note)), config=RESHAPED)
+    served = loaded.find_signature(None).signature
+
+    assert [each.shape for each in (*served.inputs, *served.outputs)] == [(-1, 1), (-1, 1, 1)]
+    assert loaded.run("serving_default", {"x": np.ones((3, 1), np.float32)}, ["y"])["y"].tolist() == [[[2.0]]] * 3
+    assert shapes == [(3,)]
+
+
+def test_a_signature_is_served_as_configured(version):
+    wide = signature("a", [spec("x", shape=(-1, -1))], [spec("y"), spec("z")])
+    config = 'max_batch_size: 4 input { name: "x" dims: [ 2 ] } output { name: "z" }'
+    served = version(FakeServable((wide, double)), config=config).find_signature(None).signature
+
+    assert [each.shape for each in served.inputs] == [(-1, 2)]
+    assert [each.name for each in served.outputs] == ["z"]
