@@ -64,7 +64,7 @@ def parse_override(text: str, *, model: str) -> ModelConfig:
     """
     try:
         config = json_format.Parse(text, ModelConfig())
-    except (json_format.ParseError, RecursionError) as error:
+    except json_format.ParseError as error:
         raise LoadError(f"the configuration is no JSON of a ModelConfig: {error}") from error
     if config.name not in ("", model):
         raise LoadError(f"the configuration is for a model called '{config.name}'")

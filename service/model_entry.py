@@ -38,6 +38,11 @@ class VersionEntry:
     def __str__(self) -> str:
         return f"{self.state.value}: {self.reason}" if self.reason else self.state.value
 
+    @property
+    def is_withdrawn(self) -> bool:
+        """Whether it is out of service on purpose, which needs no explanation."""
+        return self.state is State.UNLOADING or self.reason == UNLOADED
+
 
 class ModelEntry:
     """The versions of one model.

@@ -210,7 +210,7 @@ class Repository:
         known = entry.version(version)
         if known is None:
             raise NotFoundError(f"Request for unknown model: '{name}' version {version} is not found")
-        reason = "" if known.reason == UNLOADED else f" ({known})"
+        reason = "" if known.is_withdrawn else f" ({known})"
         raise UnavailableError(f"Request for unknown model: '{model}' version {version} is not at ready state{reason}")
 
     def _resolve(self, name: str) -> tuple[str, str | None, ModelEntry]:
@@ -297,5 +297,5 @@ def _listed(entry: ModelEntry) -> Iterator[IndexEntry]:
 
 def _because(entry: ModelEntry) -> str:
     reasons = [entry.problem] if entry.problem else []
-    reasons += [f"version {number} is {version}" for number, version in entry.versions() if version.reason != UNLOADED]
+    reasons += [f"version {number} is {version}" for number, version in entry.versions() if not version.is_withdrawn]
     return f" ({'; '.join(reasons)})" if reasons else ""

@@ -86,6 +86,28 @@ def test_op_libraries_of_all_models_are_loaded_for_all(chosen):
     assert [[path.name for path in each.op_libraries] for each in chosen] == [["one.so", "two.so", "three.so"]]
 
 
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('parameters { key: "TF_NUM_INTRA_THREADS" value { string_value: "63" } }', "TF_NUM_INTRA_THREADS is 63"),
+        ('parameters { key: "TF_NUM_INTER_THREADS" value { string_value: "63" } }', "TF_NUM_INTER_THREADS is 63"),
+        ('model_operations { op_library_filename: "/lib/late.so" }', "'/lib/late.so' was not loaded when"),
+    ],
+)
+def test_wish_that_only_the_start_of_the_process_can_grant_is_refused_later(load, text, says):
+    with pytest.raises(LoadError, match=says):
+        load("module", text)
+    assert load.servables == []
+
+
+def test_wish_that_the_process_fulfils_anyway_is_no_fault(load):
+    threads_in_force = saved_model.options_in_force().intra_op_threads
+
+    assert load(
+        "module", f'parameters {{ key: "TF_NUM_INTRA_THREADS" value {{ string_value: "{threads_in_force}" }} }}'
+    )
+
+
 # Loading. --------------------------------------------------------------------------------------------------------
 
 

@@ -5,7 +5,15 @@ from google.protobuf import text_format
 
 from protos.model_config_pb2 import ModelConfig
 from service.errors import LoadError
-from service.model_config import ThreadCounts, check_supported, graph_tags, parameter, read_config, thread_counts
+from service.model_config import (
+    ThreadCounts,
+    check_supported,
+    graph_tags,
+    parameter,
+    parse_override,
+    read_config,
+    thread_counts,
+)
 
 
 def parsed(text):
@@ -150,3 +158,27 @@ def test_asking_for_a_parameter_leaves_the_configuration_unchanged():
 
     assert parameter(config, "TF_GRAPH_TAG") is None
     assert config == ModelConfig()
+
+
+@pytest.mark.parametrize(
+    "text", ['{"max_batch_size": 16}', '{"max_batch_size": "16"}', '{"maxBatchSize": 16, "name": "clip"}']
+)
+def test_override_is_json_with_numbers_in_either_form(text):
+    assert parse_override(text, model="clip").max_batch_size == 16
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "no JSON of a ModelConfig"),
+        ("null", "no JSON of a ModelConfig"),
+        ('{"nope": 1}', "nope"),
+        ('{"max_batch_size": 4294967296}', "max_batch_size"),
+        ('{"max_batch_size": true}', "max_batch_size"),
+        ('{"a":' * 100_000, "no JSON of a ModelConfig"),
+        ('{"name": "bert"}', "for a model called 'bert'"),
+    ],
+)
+def test_override_that_is_none_says_what_is_wrong(text, says):
+    with pytest.raises(LoadError, match=says):
+        parse_override(text, model="clip")
