@@ -102,3 +102,42 @@ def test_thread_counts_that_disagree_end_the_start(tmp_path):
 
     with pytest.raises(LoadError, match="TF_NUM_INTRA_THREADS holds for the whole process"):
         asyncio.run(Server(Settings(model_repository=[tmp_path])).run())
+
+
+# Explicit control. -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("load_model", [["onnx"], ["*"], ["onnx", "onnx"]])
+def test_model_that_failed_at_the_start_no_longer_counts_once_it_is_unloaded(unservable, tmp_path, load_model):
+    async def main():
+        options = {"model_control_mode": "explicit", "load_model": load_model, "exit_on_error": False}
+        async with running(unservable, tmp_path / "socket", **options) as (_, client):
+            assert not await client.is_server_ready()
+            await client.unload_model("onnx")
+            assert await client.is_server_ready()
+            terminate()
+
+    asyncio.run(main())
+
+
+def test_strict_readiness_goes_on_to_count_it(unservable, tmp_path):
+    async def main():
+        options = {"model_control_mode": "explicit", "load_model": ["*"], "exit_on_error": False}
+        async with running(unservable, tmp_path / "socket", strict_readiness=True, **options) as (_, client):
+            await client.unload_model("onnx")
+            assert not await client.is_server_ready()
+            terminate()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"load_model": ["onnx"]}, "--load-model is only for --model-control-mode explicit"),
+        ({"load_model": ["nope"], "model_control_mode": "explicit"}, "--load-model nope: there is no model"),
+    ],
+)
+def test_model_to_load_that_cannot_be_meant_ends_the_start(unservable, options, says):
+    with pytest.raises(LoadError, match=says):
+        asyncio.run(Server(Settings(model_repository=[unservable], **options)).run())

@@ -95,3 +95,25 @@ print(ask(triples[:40]), ask(triples[40:120]))
     after_40, after_120 = measure(program, exports("kit"))
 
     assert after_120 < after_40 + 10
+
+
+def test_garbage_that_was_frozen_is_collected_and_what_lives_stays_frozen():
+    program = """
+import gc, weakref
+from service.saved_model.memory import release_memory
+
+class Node:
+    pass
+
+node = Node()
+node.itself = node
+seen = weakref.ref(node)
+gc.collect()
+gc.freeze()
+del node
+gc.collect()
+kept = seen() is not None
+release_memory()
+print(int(kept), int(seen() is None), int(gc.get_freeze_count() > 0))
+"""
+    assert measure(program) == [1, 1, 1]
