@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import gc
 import logging
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -33,6 +34,9 @@ from service.transports.health import Health
 
 # While a version loads, Python code holds the interpreter for long; requests get their turn this often.
 _SWITCH_INTERVAL_S = 0.001
+
+_CLOSE_S = 5.0
+"""How long freeing the models may take beyond the drain timeout."""
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +68,6 @@ class Server:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._loaded = False
         self._draining = False
-        self._signals = 0
         self._stop = asyncio.Event()
         self._hurry = asyncio.Event()
 
@@ -169,11 +172,23 @@ class Server:
         self._health.set_ready(ready=self._is_ready())
 
     async def _shut_down(self, transport: GrpcioTransport) -> None:
+        """Stop to be ready, refuse new calls, finish those taken, unload; the whole within the drain timeout."""
         self._draining = True
         self._health.set_ready(ready=False)
         if self._loaded:
             await self._wait_or_hurry(self._settings.drain_delay)
-        grace_s = 0.0 if self._hurry.is_set() else self._settings.drain_timeout
+        loop = asyncio.get_running_loop()
+        ends_at = loop.time() + (0.0 if self._hurry.is_set() else self._settings.drain_timeout)
+        await self._stop_transport(transport, ends_at - loop.time())
+        remaining_s = 0.0 if self._hurry.is_set() else max(0.0, ends_at - loop.time())
+        closing = asyncio.create_task(asyncio.to_thread(self._close_models, remaining_s))
+        await asyncio.wait({closing}, timeout=remaining_s + _CLOSE_S)
+        if not closing.done():
+            _leave_running_models()
+        await closing
+        logger.info("stopped")
+
+    async def _stop_transport(self, transport: GrpcioTransport, grace_s: float) -> None:
         stopping = asyncio.create_task(transport.stop(grace_s))
         hurrying = asyncio.create_task(self._hurry.wait())
         await asyncio.wait({stopping, hurrying}, return_when=asyncio.FIRST_COMPLETED)
@@ -181,9 +196,10 @@ class Server:
             await transport.stop(0.0)
         hurrying.cancel()
         await stopping
-        await asyncio.to_thread(self._control.close)
-        await asyncio.to_thread(self._repository.close, grace_s)
-        logger.info("stopped")
+
+    def _close_models(self, timeout_s: float) -> None:
+        self._control.close()
+        self._repository.close(timeout_s)
 
     async def _wait_or_hurry(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
@@ -205,3 +221,10 @@ def _settle_heap() -> None:
     """Spare the garbage collector what was loaded: it stays for long, and need not be walked again and again."""
     gc.collect()
     gc.freeze()
+
+
+def _leave_running_models() -> None:
+    """End the process under a run that does not end: TensorFlow cannot stop one, and Python would wait for it."""
+    logger.error("a model still runs after the drain timeout; ending without it")
+    logging.shutdown()
+    os._exit(1)

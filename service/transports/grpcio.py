@@ -11,7 +11,7 @@ from google.protobuf.message import Message
 
 from protos import grpc_service_pb2 as pb
 from service.caller import Caller, caller_of
-from service.errors import SignetError
+from service.errors import SignetError, UnavailableError
 from service.servicer import Later, Servicer
 from service.transports.call import Context, abort, parse
 from service.transports.completions import Completions
@@ -29,6 +29,9 @@ _FIXED_OPTIONS: Final = (
     # A second server on the port must fail loudly instead of taking half of the calls.
     ("grpc.so_reuseport", 0),
 )
+
+_NOTICE_S: Final = 0.2
+"""How long new calls are refused by name before connections are told to go."""
 
 
 class GrpcioTransport:
@@ -51,6 +54,7 @@ class GrpcioTransport:
         self._servicer = servicer
         self._completions: Completions[bytes | SignetError] = Completions(asyncio.get_running_loop())
         self._lasting = LastingCalls()
+        self._refuses = False
         self._server = grpc.aio.server(options=(*_FIXED_OPTIONS, *options))
         self._server.add_generic_rpc_handlers(
             [
@@ -73,12 +77,18 @@ class GrpcioTransport:
         await self._server.start()
 
     async def stop(self, grace_s: float) -> None:
-        """Refuse new calls (clients see GOAWAY); return when those taken are answered, or after ``grace_s`` seconds.
+        """Refuse new calls; return when those taken are answered, or after ``grace_s`` seconds.
 
-        Streams end when the requests that they took are answered.
+        Refused calls are UNAVAILABLE, and clients see GOAWAY. Streams end when the requests that they took are
+        answered.
         """
+        self._refuses = True
         self._lasting.stop()
-        await self._server.stop(grace_s)
+        # Calls that wait inside gRPC at the moment of its own stop end CANCELLED, which tells a client nothing (13 of
+        # 16 callers in a loop saw it). So they are taken out first and refused by name.
+        notice_s = min(_NOTICE_S, grace_s)
+        await asyncio.sleep(notice_s)
+        await self._server.stop(grace_s - notice_s)
 
     def _handlers(self) -> dict[str, grpc.RpcMethodHandler]:
         """Return the handlers, which take and give serialized messages.
@@ -109,6 +119,8 @@ class GrpcioTransport:
         return answer.SerializeToString()
 
     async def _infer(self, data: bytes, context: Context) -> bytes:
+        if self._refuses:
+            await abort(context, UnavailableError("the server is stopping"))
         answer = self._completions.future()
         remaining_s = context.time_remaining()
         deadline = None if remaining_s is None else time.monotonic() + remaining_s

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import grpc
@@ -175,3 +176,38 @@ def test_caller_that_leaves_is_not_computed_for(socket_server):
     assert [name for name, _, error in answers if error is None] == ["busy"]
     assert {error.status() for name, _, error in answers if name == "late"} == {"StatusCode.DEADLINE_EXCEEDED"}
     assert (entry.execution_count, entry.inference_count, entry.inference_stats.fail.count) == (1, 1, late)
+
+
+def send_and_forget(client, milliseconds):
+    """Send a request that sleeps so long, and return once the server took it."""
+    x = rows(1)
+    x[0, 3] = milliseconds
+    client.async_infer("kit", tensors({"x": x}), lambda *_: None, parameters={"signature": "slow"})
+    assert client.is_server_live()
+
+
+def test_server_ends_after_the_drain_timeout_although_a_run_does_not(export):
+    with ServerProcess(export("kit"), "--drain-timeout", "0.5") as server:
+        server.wait_until_ready(START_S)
+        with triton.InferenceServerClient(server.address) as client:
+            send_and_forget(client, 60_000)
+            started = time.monotonic()
+            server.send_signal(signal.SIGTERM)
+            code = server.wait(STOP_S)
+
+    assert code == 1
+    assert time.monotonic() - started < 30
+    assert "a model still runs after the drain timeout" in server.end_of_log()
+
+
+def test_second_signal_hurries(export):
+    with ServerProcess(export("kit"), "--drain-delay", "600") as server:
+        server.wait_until_ready(START_S)
+        with triton.InferenceServerClient(server.address) as client:
+            server.send_signal(signal.SIGTERM)
+            while client.is_server_ready():
+                pass
+            assert call(client, "kit", {"x": rows(1)})["y"][0, 0] == 10
+        server.send_signal(signal.SIGTERM)
+
+        assert server.wait(STOP_S) == 0
