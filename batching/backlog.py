@@ -103,8 +103,16 @@ class Backlog:
             if waited.queue is None:
                 self._expiring.discard(waited)
             else:
-                self._watch_deadline_only(waited)
+                self.forget_timeout(waited)
         return batch
+
+    def forget_timeout(self, task: Task) -> None:
+        """Let no timeout of a task count any more: it was put back, a part of it runs, or it is about to run."""
+        task.timeout_at = math.inf
+        if task.deadline is None:
+            self._expiring.discard(task)
+        else:
+            self._expiring.set(task, task.deadline)
 
     def next_expiry(self) -> float:
         """When ``expire`` will have something to do; infinity if nothing expires."""
@@ -134,16 +142,8 @@ class Backlog:
             return DeadlineError("the deadline passed before the request's turn came")
         if self.lane(task.options).time_out(task, now):
             return QueueTimeoutError("Request timeout expired")
-        self._watch_deadline_only(task)
+        self.forget_timeout(task)
         return None
-
-    def _watch_deadline_only(self, task: Task) -> None:
-        """Let no timeout count any more: the task was put back for it, or a part of it runs already."""
-        task.timeout_at = math.inf
-        if task.deadline is None:
-            self._expiring.discard(task)
-        else:
-            self._expiring.set(task, task.deadline)
 
     def _next_lane(self, now: float) -> tuple[Lane | None, float]:
         """The ready lane with the earliest turn, of several the one that has waited longest; and that turn."""

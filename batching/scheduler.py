@@ -1,6 +1,7 @@
 """The threads that run batches, and the lock around what waits for them."""
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -96,7 +97,10 @@ class BatchScheduler:
         with self._lock:
             if self._draining:
                 raise StoppedError("the server is shutting down and takes nothing more")
-            self._backlog.add(task, time.monotonic())
+            now = time.monotonic()
+            self._backlog.add(task, now)
+            if task.timeout_at < math.inf and self._starts_at_once(now):
+                self._backlog.forget_timeout(task)
             self._wake_if_needed()
 
     def cancel(self, task: Task) -> bool:
@@ -190,6 +194,11 @@ class BatchScheduler:
         """When there is something to do for a thread, given the number of those that run batches or are about to."""
         expiry = self._backlog.next_expiry()
         return min(expiry, self._backlog.next_ready_at()) if busy < self._workers else expiry
+
+    def _starts_at_once(self, now: float) -> bool:
+        """Whether the only task that waits is about to be run: the time to wake a worker is no time in the queue."""
+        is_alone = self._backlog.num_tasks == 1 and not self._sleepers.num_waking
+        return is_alone and len(self._running) < self._workers and self._backlog.next_ready_at() <= now
 
     def _run_batch(self, batch: Batch) -> None:
         records: Sequence[BatchRecord] = ()

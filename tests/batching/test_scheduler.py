@@ -530,3 +530,16 @@ def test_poison_in_every_round_costs_the_others_nothing_but_time(answers):
     counts = scheduler.counts().lanes[options]
     assert counts.failed_runs >= 1000
     assert counts.retried_runs <= 1000 * 10
+
+
+def test_timeout_does_not_count_the_time_to_wake_a_free_worker(answers):
+    options = QueueOptions(max_batch_size=8)
+    with BatchScheduler(double) as scheduler:
+        for number in range(200):
+            hasty = task(number, options=options, done=answers, timeout_s=1e-9)
+            scheduler.submit(hasty)
+            (result,) = answers.wait(hasty)
+            assert result.error is None
+            # The worker counts as busy until it has looked around again.
+            while scheduler.counts().running_batches:
+                pass
