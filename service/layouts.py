@@ -11,6 +11,7 @@
 import logging
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -35,6 +36,7 @@ class ModelSource:
         config_path: its config.pbtxt, or None when it has none.
         problem: why nothing of it can be served, or None.
         renamed: whether the user chose the name, so that the name in the configuration does not count.
+        is_empty: whether the problem is that its directory holds no version.
     """
 
     name: str
@@ -42,6 +44,7 @@ class ModelSource:
     config_path: Path | None = None
     problem: str | None = None
     renamed: bool = False
+    is_empty: bool = False
 
 
 def is_saved_model(directory: Path) -> bool:
@@ -76,7 +79,7 @@ def model_directory(version_directory: Path) -> Path:
     Args:
         version_directory: as listed in ``ModelSource.versions``. A bare SavedModel is the model's directory itself.
     """
-    if _is_version(version_directory.name) and not (version_directory / CONFIG_FILE).is_file():
+    if is_version(version_directory.name) and not (version_directory / CONFIG_FILE).is_file():
         return version_directory.parent
     return version_directory
 
@@ -119,16 +122,21 @@ def find_model(directory: Path, name: str) -> ModelSource | None:
     if is_saved_model(directory):
         return ModelSource(name, {1: directory}, config)
     entries = [entry for entry in sorted(directory.iterdir()) if not entry.name.startswith(".")]
-    numbered = [entry for entry in entries if _is_version(entry.name) and entry.is_dir()]
+    numbered = [entry for entry in entries if is_version(entry.name) and entry.is_dir()]
     versions: dict[int, Path] = {}
     for entry in numbered:
         other = versions.setdefault(int(entry.name), entry)
         if other is not entry:
             return ModelSource(name, {}, config, f"{other} and {entry} mean the same version")
     if not versions:
-        return None if config is None else ModelSource(name, {}, config, f"{directory}: no version directory")
+        return None if config is None else empty_model(directory, name, config)
     _warn_of_the_rest(directory, [entry for entry in entries if entry not in numbered])
     return ModelSource(name, versions, config)
+
+
+def empty_model(directory: Path, name: str, config_path: Path | None = None) -> ModelSource:
+    """Return a model that has a directory and no version."""
+    return ModelSource(name, {}, config_path, f"{directory}: no version directory", is_empty=True)
 
 
 def own_name(directory: Path) -> str:
@@ -153,10 +161,10 @@ def is_model(directory: Path) -> bool:
     """
     if is_saved_model(directory) or (directory / CONFIG_FILE).is_file():
         return True
-    return any(_is_version(entry.name) and entry.is_dir() for entry in directory.iterdir())
+    return any(is_version(entry.name) and entry.is_dir() for entry in directory.iterdir())
 
 
-def _is_version(name: str) -> bool:
+def is_version(name: str) -> bool:
     """Whether a directory of this name is a version; a number that no request can write is none."""
     return _VERSION.fullmatch(name) is not None and int(name) <= _MAX_VERSION
 
@@ -165,7 +173,13 @@ def _warn_of_the_rest(directory: Path, rest: list[Path]) -> None:
     """Name once what looks like a version and is none; files with other names (labels, configuration) are expected."""
     ignored = [entry.name for entry in rest if entry.name[0].isdigit() or (entry.is_dir() and entry.name != "configs")]
     if ignored:
-        logger.warning("%s: ignored, no versions: %s", directory, ", ".join(map(repr, ignored)))
+        _warn_once(f"{directory}: ignored, no versions: {', '.join(map(repr, ignored))}")
+
+
+@lru_cache(maxsize=1024)
+def _warn_once(text: str) -> None:
+    """Log a warning the first time; a server may look at the same directories again and again."""
+    logger.warning("%s", text)
 
 
 def _find_in_repository(path: Path) -> list[ModelSource]:
@@ -179,7 +193,7 @@ def _find_in_repository(path: Path) -> list[ModelSource]:
         else:
             sources.append(source)
     if ignored and sources:
-        logger.warning("%s: ignored, no models: %s", path, ", ".join(map(repr, ignored)))
+        _warn_once(f"{path}: ignored, no models: {', '.join(map(repr, ignored))}")
     return sources
 
 

@@ -1,6 +1,6 @@
 """Loads and unloads models on request, while the others serve."""
 
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
@@ -12,6 +12,7 @@ from service.model_config import parse_override
 from service.model_places import ModelPlaces
 from service.repository import IndexEntry, Repository
 from service.settings import ControlMode
+from service.uploads import Upload, Uploads, check_paths
 
 _PATH_CHARACTERS: Final = frozenset("/\\\0")
 
@@ -24,17 +25,21 @@ class ModelControl:
     what could be loaded. A future that is cancelled before its turn is never begun.
     """
 
-    def __init__(self, repository: Repository, places: ModelPlaces, mode: ControlMode) -> None:
+    def __init__(
+        self, repository: Repository, places: ModelPlaces, mode: ControlMode, uploads: Uploads | None = None
+    ) -> None:
         """Take control.
 
         Args:
             repository: what is loaded.
             places: where models are looked for at the time they are loaded.
             mode: whether callers may load and unload.
+            uploads: where the files go that callers bring; None takes none.
         """
         self._repository: Final = repository
         self._places: Final = places
         self._mode: Final = mode
+        self._uploads: Final = uploads
         self._loader: Final = ThreadPoolExecutor(1, thread_name_prefix="model-load")
         self._lister: Final = ThreadPoolExecutor(1, thread_name_prefix="model-index")
 
@@ -50,7 +55,9 @@ class ModelControl:
         if self._mode is not ControlMode.EXPLICIT:
             raise UnavailableError("explicit model load / unload is not allowed if polling is enabled")
 
-    def load(self, name: str, config_json: str | None = None) -> "Future[None]":
+    def load(
+        self, name: str, config_json: str | None = None, files: Mapping[str, bytes] | None = None
+    ) -> "Future[None]":
         """Load a model, or load it anew if its files or its configuration changed.
 
         The old version serves until the new one is ready, and if it fails.
@@ -59,6 +66,8 @@ class ModelControl:
             name: of the model.
             config_json: a ModelConfig that takes the place of its config.pbtxt; it stays in force, also for later loads
                 without one, until a file of the model changes or the model is unloaded.
+            files: by path, in the model's directory. They and ``config_json`` are all that the model is then made of; a
+                later load without files takes the model from its place again.
 
         Returns:
             Done when the model is ready. Its failure is an InternalError (the model or its configuration cannot be
@@ -67,7 +76,8 @@ class ModelControl:
 
         Raises:
             UnavailableError: the mode does not allow it.
-            InvalidArgumentError: no model can have this name.
+            InvalidArgumentError: no model can have this name; or there are files, and no configuration, or the server
+                takes none, or they could lead elsewhere.
             InternalError: the configuration is no ModelConfig, or is that of another model.
         """
         self.check_allowed()
@@ -76,17 +86,48 @@ class ModelControl:
                 f"failed to load {name!r}: expected the name of a model, without path characters"
             )
         override = None if config_json is None else _parse_override(name, config_json)
-        return self._loader.submit(self._load, name, override)
+        if files:
+            return self._submit_upload(name, override, files)
+        return self._loader.submit(self._load_from_place, name, override)
 
-    def _load(self, name: str, override: ModelConfig | None) -> None:
-        source = self._find(name)
+    def _submit_upload(self, name: str, config: ModelConfig | None, files: Mapping[str, bytes]) -> "Future[None]":
+        if self._uploads is None:
+            raise InvalidArgumentError(
+                f"failed to load '{name}': this server takes no files from callers, since its option "
+                "--allow-file-override is not set"
+            )
+        if config is None:
+            raise InvalidArgumentError(f"failed to load '{name}': a load with files needs the parameter 'config', too")
+        check_paths(files)
+        return self._loader.submit(self._load_upload, name, config, files, self._uploads)
+
+    def _load_upload(self, name: str, config: ModelConfig, files: Mapping[str, bytes], uploads: Uploads) -> None:
+        self._check_is_model(name)
+        try:
+            upload = uploads.write(files)
+        except OSError as error:
+            raise InternalError(f"failed to load '{name}': its files cannot be written: {error.strerror}") from error
+        with upload:
+            self._load(upload.source(name), config, upload)
+
+    def _check_is_model(self, name: str) -> None:
+        """Refuse the name of a signature, unless a model has this very name."""
+        models = {*self._repository.model_names(), *self._places.names()}
+        if name not in models:
+            _refuse_alias(name, models)
+
+    def _load_from_place(self, name: str, override: ModelConfig | None) -> None:
+        self._load(self._find(name), override)
+
+    def _load(self, source: ModelSource, override: ModelConfig | None, upload: Upload | None = None) -> None:
+        name = source.name
         try:
             plan = make_plan(source, override, self._repository.plan(name))
         except LoadError as error:
             if override is None:
                 self._repository.refuse(name, str(error))
             raise LoadError(f"load failed for model '{name}': {error}") from error
-        problems = self._repository.apply(plan)
+        problems = self._repository.apply(plan, upload)
         if problems:
             listed = " ".join(
                 f"version {number} is at UNAVAILABLE state: {problem};" for number, problem in problems.items()
@@ -99,7 +140,7 @@ class ModelControl:
         except LoadError as error:
             raise InternalError(_not_polled(name, f": {error}")) from error
         if source is None:
-            _refuse_alias(name, {*self._repository.model_names(), *self._places.names()})
+            self._check_is_model(name)
             raise InternalError(_not_polled(name))
         return source
 

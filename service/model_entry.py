@@ -67,6 +67,7 @@ class ModelEntry:
         self.is_required = is_required
         self._versions: dict[int, VersionEntry] = {}
         self._withdrawals = 0
+        self._failures: dict[int | None, str] = {}
         self._lock: Final = threading.Lock()
 
     def __repr__(self) -> str:
@@ -89,6 +90,7 @@ class ModelEntry:
         """
         with self._lock:
             self.problem = ""
+            self._failures.pop(None, None)
             serving = {loaded.version for loaded in self.ready}
             for number in plan.origins:
                 if number not in serving:
@@ -112,6 +114,7 @@ class ModelEntry:
             replaced = next((each for each in self.ready if each.version == loaded.version), None)
             others = [each for each in self.ready if each is not replaced]
             self._versions[loaded.version] = VersionEntry(State.READY, "", loaded, origin)
+            self._failures.pop(loaded.version, None)
             self.ready = tuple(sorted((*others, loaded), key=lambda each: each.version))
             return replaced
 
@@ -122,6 +125,13 @@ class ModelEntry:
             if not serves:
                 self._versions[number] = VersionEntry(State.UNAVAILABLE, reason)
             return serves
+
+    def is_news(self, number: int | None, reason: str) -> bool:
+        """Note why a version, or the model as such (None), failed; return whether it is another reason than before."""
+        with self._lock:
+            is_news = self._failures.get(number) != reason
+            self._failures[number] = reason
+            return is_news
 
     def finish_load(self, plan: LoadPlan, ticket: int, *, succeeded: bool) -> None:
         """Note that a load has ended; one that was overtaken by a withdrawal leaves nothing behind."""
@@ -145,6 +155,7 @@ class ModelEntry:
             self._withdrawals += 1
             self.is_required = False
             self.plan = None
+            self._failures.clear()
             return self._take_out(self.ready)
 
     def _take_out(self, retired: Iterable[ModelVersion]) -> list[ModelVersion]:

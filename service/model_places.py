@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from service.errors import LoadError
-from service.layouts import ModelSource, find_model, find_models, is_hidden, is_model, own_name
+from service.layouts import ModelSource, empty_model, find_model, find_models, is_hidden, is_model, own_name
 
 _LONGEST_NAME_BYTES: Final = 255  # of an entry of a directory
 
@@ -38,15 +38,31 @@ class ModelPlaces:
         sources = [source for path in self._repositories for source in find_models(path)]
         return sources + [_single_model(name, path) for name, path in self._models]
 
+    def present_models(self) -> list[ModelSource]:
+        """Return the models that are there now, for a server that waits for others.
+
+        A directory without a version is none yet.
+
+        Raises:
+            LoadError: a place cannot be read, or a name is in two places.
+        """
+        self.check()
+        sources = map(self.find, self.names())
+        return [source for source in sources if source is not None and not source.is_empty]
+
     def check(self) -> None:
         """Check that the directories are there; they may still be empty.
 
         Raises:
-            LoadError: one is not there, or is no directory.
+            LoadError: one is not there, is no directory, or cannot be read.
         """
         for path in self._repositories:
             if not path.is_dir():
                 raise LoadError(f"{path}: no such directory")
+            try:
+                next(path.iterdir(), None)
+            except OSError as error:
+                raise LoadError(f"{path}: cannot be read: {error.strerror}") from error
 
     def names(self) -> list[str]:
         """Return the names under which a model could be loaded, ascending; what is there may yet turn out to be none.
@@ -111,4 +127,4 @@ def _find_in(path: Path, name: str) -> Iterator[ModelSource]:
         directory = path
     if directory.is_dir():
         source = find_model(directory, name)
-        yield source or ModelSource(name, problem=f"{directory}: no version directory")
+        yield source or empty_model(directory, name)

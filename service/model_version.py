@@ -1,6 +1,7 @@
 """One loaded version of a model: its weights, its signatures with their queues and counters, its scheduler."""
 
 from collections.abc import Hashable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, cast
@@ -84,6 +85,7 @@ class ModelVersion:
             for key, signature in config.signatures.items()
         }
         self.aliases_used: Final[set[str]] = set()
+        self._held: Final = ExitStack()
         self.scheduler: Final = BatchScheduler(
             self._run, workers=config.instance_count, name=f"{name}-{version}", observe=self._record_run
         )
@@ -137,6 +139,10 @@ class ModelVersion:
         chosen = self.signatures.values() if signature is None else [self.signatures[signature]]
         return total(served.statistics for served in chosen)
 
+    def hold(self, resource: AbstractContextManager[object]) -> None:
+        """Enter a context that is left when this version is closed."""
+        self._held.enter_context(resource)
+
     def close(self, timeout_s: float | None) -> None:
         """Finish what was taken, then free the weights.
 
@@ -145,7 +151,8 @@ class ModelVersion:
         """
         self.scheduler.drain(timeout_s)
         self.scheduler.stop()
-        self.servable.close()
+        with self._held:
+            self.servable.close()
 
     def run(self, signature: str, inputs: Mapping[str, np.ndarray], outputs: Sequence[str]) -> Mapping[str, np.ndarray]:
         """Run a signature once, at once, in the calling thread; all shapes are those that callers see.

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -113,8 +114,12 @@ class Repository:
             return [problem]
         return list(self.apply(plan).values())
 
-    def apply(self, plan: LoadPlan) -> dict[int, str]:
+    def apply(self, plan: LoadPlan, files: AbstractContextManager[object] | None = None) -> dict[int, str]:
         """Load what a plan asks for and is not loaded yet, in place of what serves; then retire what it leaves out.
+
+        Args:
+            plan: for one model.
+            files: held as a context by each version that is loaded, until it is closed.
 
         Returns:
             What went wrong, by version. A version that failed leaves the one served that had its number, and if any
@@ -123,7 +128,7 @@ class Repository:
         name = plan.source.name
         entry = self._models.setdefault(name, ModelEntry(name, is_required=False))
         ticket = entry.begin_load(plan)
-        tried = {number: self._bring(entry, plan, number, ticket) for number in plan.origins}
+        tried = {number: self._bring(entry, plan, number, ticket, files) for number in plan.origins}
         problems = {number: problem for number, problem in tried.items() if problem}
         entry.finish_load(plan, ticket, succeeded=not problems)
         if not problems:
@@ -131,7 +136,14 @@ class Repository:
         self._on_change(name)
         return problems
 
-    def _bring(self, entry: ModelEntry, plan: LoadPlan, number: int, ticket: int) -> str:
+    def _bring(
+        self,
+        entry: ModelEntry,
+        plan: LoadPlan,
+        number: int,
+        ticket: int,
+        files: AbstractContextManager[object] | None,
+    ) -> str:
         """Make one version of a plan serve; return what went wrong, or ""."""
         origin = plan.origins[number]
         current = entry.version(number)
@@ -144,9 +156,10 @@ class Repository:
             loaded = self._load(entry.name, number, plan.source.versions[number], plan.config)
         except LoadError as error:
             return self._note_failure(entry, number, str(error))
-        except Exception as error:
-            logger.exception("unexpected error while loading model '%s' version %d", entry.name, number)
-            return self._note_failure(entry, number, f"unexpected {type(error).__name__}: {error}")
+        except Exception as error:  # noqa: BLE001 - logged with its traceback
+            return self._note_failure(entry, number, f"unexpected {type(error).__name__}: {error}", defect=error)
+        if files is not None:
+            loaded.hold(files)
         replaced = entry.put_in_service(loaded, origin, ticket)
         if replaced is not None:
             self._retire(entry, [replaced])
@@ -156,16 +169,17 @@ class Repository:
         logger.info("model '%s' version %d is ready%s", entry.name, number, ", reloaded" if replaced else "")
         return ""
 
-    def _note_failure(self, entry: ModelEntry, number: int, reason: str) -> str:
+    def _note_failure(self, entry: ModelEntry, number: int, reason: str, defect: Exception | None = None) -> str:
         still_served = entry.fail(number, reason)
         outcome = "was not reloaded, the one before is still served" if still_served else "is unavailable"
-        logger.error("model '%s' version %d %s: %s", entry.name, number, outcome, reason)
+        level = _level(is_news=entry.is_news(number, reason))
+        logger.log(level, "model '%s' version %d %s: %s", entry.name, number, outcome, reason, exc_info=defect)
         return reason
 
     def refuse(self, name: str, problem: str) -> None:
         """Note that a model cannot even be planned; versions that serve go on."""
         entry = self._models.setdefault(name, ModelEntry(name, is_required=False))
-        logger.error("model '%s' cannot be loaded: %s", name, problem)
+        logger.log(_level(is_news=entry.is_news(None, problem)), "model '%s' cannot be loaded: %s", name, problem)
         if not entry.ready:
             entry.problem, entry.is_required = problem, True
             self._on_change(name)
@@ -286,6 +300,11 @@ class Repository:
     def every_version_is_ready(self) -> bool:
         """Whether each version that was ever asked for is ready or was unloaded on purpose: Triton's rule."""
         return all(listed.state == State.READY.value or listed.reason == UNLOADED for listed in self.index())
+
+
+def _level(*, is_news: bool) -> int:
+    """Return how loud a failure is told: one that goes on, since the load is tried again and again, is a detail."""
+    return logging.ERROR if is_news else logging.DEBUG
 
 
 def _listed(entry: ModelEntry) -> Iterator[IndexEntry]:

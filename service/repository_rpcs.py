@@ -40,13 +40,7 @@ class RepositoryRpcs:
         """Load a model, or load it anew."""
         _refuse_repository_name(request.repository_name)
         config, files = _read_load_parameters(request.parameters)
-        self._control.check_allowed()
-        if files:
-            raise InvalidArgumentError(
-                f"failed to load '{request.model_name}': this server takes no files from callers, but the load has "
-                f"parameter '{files[0]}'"
-            )
-        loading = self._control.load(request.model_name, config)
+        loading = self._control.load(request.model_name, config, files)
         return Later(loading, lambda _loaded: pb.RepositoryModelLoadResponse())
 
     def unload(self, request: pb.RepositoryModelUnloadRequest, _caller: Caller) -> pb.RepositoryModelUnloadResponse:
@@ -65,17 +59,19 @@ def _refuse_repository_name(name: str) -> None:
         raise UnimplementedError("'repository_name' specification is not supported")
 
 
-def _read_load_parameters(parameters: Mapping[str, pb.ModelRepositoryParameter]) -> tuple[str | None, list[str]]:
-    """Check the parameters of a load; return the configuration that they give, as JSON, and the keys of files."""
+def _read_load_parameters(
+    parameters: Mapping[str, pb.ModelRepositoryParameter],
+) -> tuple[str | None, dict[str, bytes]]:
+    """Check the parameters of a load; return the configuration that they give, as JSON, and the files by path."""
     config = None
-    files = []
+    files = {}
     for key, value in sorted(parameters.items()):
         if key == _CONFIG:
             _require(key, value, "string_param")
             config = value.string_param
         elif key.startswith(_FILE_PREFIX):
             _require(key, value, "bytes_param")
-            files.append(key)
+            files[key.removeprefix(_FILE_PREFIX)] = value.bytes_param
         else:
             raise InvalidArgumentError(f"unrecognized load parameter '{key}'.")
     return config, files

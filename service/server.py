@@ -21,6 +21,7 @@ from service.model_control import ModelControl
 from service.model_places import ModelPlaces
 from service.model_version import ModelVersion
 from service.repository import Repository
+from service.repository_poller import RepositoryPoller
 from service.repository_rpcs import RepositoryRpcs
 from service.servicer import Servicer
 from service.settings import ControlMode, Settings
@@ -31,6 +32,7 @@ from service.trace_settings import TraceBook
 from service.transports.channel_options import channel_options
 from service.transports.grpcio import GrpcioTransport
 from service.transports.health import Health
+from service.uploads import Uploads
 
 # While a version loads, Python code holds the interpreter for long; requests get their turn this often.
 _SWITCH_INTERVAL_S = 0.001
@@ -48,7 +50,14 @@ class Server:
         self._settings = settings
         self._repository = Repository(self._load_version, on_change=self._tell_health)
         self._places = ModelPlaces(settings.model_repository, settings.model)
-        self._control = ModelControl(self._repository, self._places, settings.model_control_mode)
+        self._uploads = Uploads()
+        self._control = ModelControl(
+            self._repository,
+            self._places,
+            settings.model_control_mode,
+            self._uploads if settings.allow_file_override else None,
+        )
+        self._poller = RepositoryPoller(self._repository, self._places, settings.repository_poll_secs)
         regions = Regions(enabled=settings.allow_client_shm, allow_remote=settings.allow_remote_shared_memory)
         self._servicer = Servicer(
             self._repository,
@@ -113,10 +122,13 @@ class Server:
             LoadError: a place that the options name, or a model to be loaded, is not there.
         """
         wanted = self._settings.load_model
-        if self._settings.model_control_mode is ControlMode.NONE:
-            if wanted:
-                raise LoadError("--load-model is only for --model-control-mode explicit")
+        mode = self._settings.model_control_mode
+        if wanted and mode is not ControlMode.EXPLICIT:
+            raise LoadError("--load-model is only for --model-control-mode explicit")
+        if mode is ControlMode.NONE:
             return self._places.all_models()
+        if mode is ControlMode.POLL:
+            return self._places.present_models()
         self._places.check()
         return [self._source(name) for name in (self._places.names() if "*" in wanted else dict.fromkeys(wanted))]
 
@@ -153,6 +165,8 @@ class Server:
         self._loaded = True
         self._health.set_ready(ready=self._is_ready())
         logger.info("ready" if self._is_ready() else "serving, but not ready: a model is unavailable")
+        if self._settings.model_control_mode is ControlMode.POLL:
+            self._poller.start()
         return True
 
     def _load_version(self, name: str, version: int, directory: Path, config: ModelConfig) -> ModelVersion:
@@ -174,6 +188,7 @@ class Server:
     async def _shut_down(self, transport: GrpcioTransport) -> None:
         """Stop to be ready, refuse new calls, finish those taken, unload; the whole within the drain timeout."""
         self._draining = True
+        self._poller.stop()
         self._health.set_ready(ready=False)
         if self._loaded:
             await self._wait_or_hurry(self._settings.drain_delay)
@@ -184,6 +199,7 @@ class Server:
         closing = asyncio.create_task(asyncio.to_thread(self._close_models, remaining_s))
         await asyncio.wait({closing}, timeout=remaining_s + _CLOSE_S)
         if not closing.done():
+            self._uploads.close()
             _leave_running_models()
         await closing
         logger.info("stopped")
@@ -198,8 +214,10 @@ class Server:
         await stopping
 
     def _close_models(self, timeout_s: float) -> None:
+        self._poller.close()
         self._control.close()
         self._repository.close(timeout_s)
+        self._uploads.close()
 
     async def _wait_or_hurry(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):

@@ -31,6 +31,8 @@ class ControlMode(Enum):
 
     NONE = "none"
     """Nobody after the start, when all are."""
+    POLL = "poll"
+    """What lies on disk, looked at again and again."""
     EXPLICIT = "explicit"
     """Those who call RepositoryModelLoad and RepositoryModelUnload."""
 
@@ -52,10 +54,17 @@ class Settings(BaseSettings):
     )
     model_control_mode: ControlMode = Field(
         ControlMode.NONE,
-        description="Load all models at the start and no more, or load those that callers ask for (explicit).",
+        description="Load all models at the start and no more, or go on with what comes, changes and goes on disk "
+        "(poll), or load those that callers ask for (explicit).",
+    )
+    repository_poll_secs: Annotated[int, Ge(1), Le(2**31 - 1)] = Field(
+        15, description="Seconds from one look at the models' places to the next in mode poll."
     )
     load_model: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="A model to load at the start in mode explicit, * for all; may be repeated."
+    )
+    allow_file_override: bool = Field(
+        default=False, description="Let callers bring the files of a model that they load, in mode explicit."
     )
     strict_readiness: bool = Field(
         default=False, description="Be ready only while every version of every model is ready, as Triton has it."

@@ -11,6 +11,8 @@ VALUES = {
     "model": ("clip=a=b", ("clip=a=b",)),
     "model_control_mode": ("explicit", ControlMode.EXPLICIT),
     "load_model": ("clip", ("clip",)),
+    "repository_poll_secs": ("2", 2),
+    "allow_file_override": ("true", True),
     "strict_readiness": ("true", True),
     "grpc_address": ("::1", ("::1",)),
     "grpc_port": ("9001", 9001),

@@ -105,7 +105,9 @@ def test_a_configuration_without_versions_is_a_problem_of_that_model_alone(tmp_p
     clip, empty = find_models(tmp_path)
 
     assert clip.problem is None
-    assert empty == ModelSource("empty", {}, tmp_path / "empty/config.pbtxt", f"{tmp_path}/empty: no version directory")
+    assert empty == ModelSource(
+        "empty", {}, tmp_path / "empty/config.pbtxt", f"{tmp_path}/empty: no version directory", is_empty=True
+    )
 
 
 @pytest.mark.parametrize(
@@ -125,6 +127,14 @@ def test_a_file_with_a_versions_name_is_ignored_with_one_warning(tmp_path, caplo
 
     assert served(tmp_path) == {tmp_path.name: {7: "7"}}
     assert [record.getMessage() for record in caplog.records] == [f"{tmp_path}: ignored, no versions: '3'"]
+
+
+def test_the_same_is_warned_of_once_however_often_it_is_seen(tmp_path, caplog):
+    make(tmp_path, "clip/7/saved_model.pb", "clip/7b/saved_model.pb", "README")
+    for _ in range(3):
+        find_models(tmp_path)
+
+    assert len(caplog.records) == 2
 
 
 def test_files_that_belong_to_a_model_are_no_reason_to_warn(tmp_path, caplog):

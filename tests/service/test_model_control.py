@@ -10,6 +10,7 @@ from service.model_control import ModelControl
 from service.model_places import ModelPlaces
 from service.repository import IndexEntry, Repository
 from service.settings import ControlMode
+from service.uploads import Uploads
 from tests.service.loads import Loader, ModelDirectory
 from tests.service.serving import WAIT_S
 
@@ -22,12 +23,24 @@ def loader():
 
 
 @pytest.fixture
-def control(tmp_path, loader):
+def uploads(tmp_path_factory, monkeypatch):
+    """Files of callers; they must all be gone when everything is closed."""
+    directory = tmp_path_factory.mktemp("uploads")
+    monkeypatch.setattr("tempfile.tempdir", str(directory))
+    made = Uploads()
+    made.files = lambda: sorted(path.name for path in directory.rglob("*") if path.is_file())
+    yield made
+    assert made.files() == []
+    made.close()
+
+
+@pytest.fixture
+def control(tmp_path, loader, uploads):
     """Explicit control of a repository that holds ``clip`` and ``bert``."""
     for name in ("clip", "bert"):
         ModelDirectory(tmp_path, name, 1)
     repository = Repository(loader)
-    made = ModelControl(repository, ModelPlaces([tmp_path], []), ControlMode.EXPLICIT)
+    made = ModelControl(repository, ModelPlaces([tmp_path], []), ControlMode.EXPLICIT, uploads)
     made.repository = repository
     yield made
     loader.gate.set()
@@ -35,8 +48,8 @@ def control(tmp_path, loader):
     repository.close(WAIT_S)
 
 
-def load(control, name, config=None):
-    return control.load(name, config).result(WAIT_S)
+def load(control, name, config=None, files=None):
+    return control.load(name, config, files).result(WAIT_S)
 
 
 def index(control):
@@ -190,6 +203,94 @@ def test_configuration_that_asks_in_vain_is_refused_and_does_not_count(control):
     assert index(control) == [IndexEntry("bert"), IndexEntry("clip")]
 
 
+# Files. ----------------------------------------------------------------------------------------------------------
+
+FILES = {"3/saved_model.pb": b"graph", "3/variables/variables.index": b"index"}
+
+
+def versions(control, name="clip"):
+    control.repository._retirements.wait(name, WAIT_S)
+    return [loaded.version for loaded in control.repository.ready_versions(name)]
+
+
+def test_files_and_configuration_make_the_model(control, uploads):
+    load(control, "clip", '{"max_batch_size": 16}', FILES)
+
+    assert versions(control) == [3]
+    assert max_batch_size(control) == 16
+    assert uploads.files() == ["saved_model.pb", "variables.index"]
+
+
+def test_files_stay_while_the_version_made_of_them_serves(control, uploads):
+    load(control, "clip", "{}", FILES)
+    load(control, "clip", "{}", {"4/saved_model.pb": b"graph"})
+    assert versions(control) == [4]
+    assert uploads.files() == ["saved_model.pb"]
+    control.unload("clip")
+    assert versions(control) == []
+    assert uploads.files() == []
+
+
+def test_load_without_files_takes_the_model_from_its_place_again(control, uploads):
+    load(control, "clip", '{"max_batch_size": 16}', FILES)
+    load(control, "clip")
+
+    assert versions(control) == [1]
+    assert max_batch_size(control) != 16
+    assert uploads.files() == []
+
+
+def test_model_that_is_in_no_place_can_be_brought(control):
+    load(control, "new", "{}", FILES)
+    assert versions(control, "new") == [3]
+    with pytest.raises(InternalError, match=NOT_POLLED.format("new")):
+        load(control, "new")
+    assert versions(control, "new") == [3]
+
+
+def test_files_of_a_load_that_fails_are_removed_and_what_served_goes_on(control, loader, uploads):
+    load(control, "clip")
+    loader.failures[3] = LoadError("it is broken")
+
+    with pytest.raises(LoadError, match="version 3 is at UNAVAILABLE state: it is broken"):
+        load(control, "clip", "{}", FILES)
+    assert uploads.files() == []
+    assert versions(control) == [1]
+
+
+@pytest.mark.parametrize("files", [{"1/a": b"", "01/a": b""}, FILES])
+def test_files_of_a_load_that_asks_in_vain_are_removed(control, uploads, files):
+    with pytest.raises(LoadError, match="load failed for model 'clip'"):
+        load(control, "clip", '{"version_policy": {"specific": {"versions": [9]}}}', files)
+    assert uploads.files() == []
+
+
+def test_files_need_a_configuration(control, loader):
+    with pytest.raises(InvalidArgumentError, match="needs the parameter 'config'"):
+        control.load("clip", None, FILES)
+    assert loader.loads == []
+
+
+@pytest.mark.parametrize("path", ["../x", "/x", "1", "labels.txt", ""])
+def test_files_that_lie_elsewhere_are_refused(control, loader, path):
+    with pytest.raises(InvalidArgumentError, match="cannot be part of a model"):
+        control.load("clip", "{}", {**FILES, path: b""})
+    assert loader.loads == []
+
+
+def test_files_for_a_signature_are_refused(control, uploads):
+    with pytest.raises(InvalidArgumentError, match="'clip:embed' names a signature"):
+        load(control, "clip:embed", "{}", FILES)
+    assert uploads.files() == []
+
+
+def test_files_that_cannot_be_written_are_told(control, monkeypatch, tmp_path):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nope"))
+
+    with pytest.raises(InternalError, match="its files cannot be written: No such file or directory"):
+        load(control, "clip", "{}", FILES)
+
+
 # Unloads. --------------------------------------------------------------------------------------------------------
 
 
@@ -247,14 +348,15 @@ def test_index_is_answered_while_a_load_runs(control, loader):
 # Modes. ----------------------------------------------------------------------------------------------------------
 
 
-def test_mode_none_refuses_loads_and_unloads_of_anything_and_lists_what_is_loaded(tmp_path, loader):
+@pytest.mark.parametrize("mode", [ControlMode.NONE, ControlMode.POLL])
+def test_other_modes_refuse_loads_and_unloads_of_anything_and_list_what_is_loaded(tmp_path, loader, mode):
     ModelDirectory(tmp_path, "clip", 1)
     ModelDirectory(tmp_path, "bert", 1)
     repository = Repository(loader)
     places = ModelPlaces([tmp_path], [])
     repository.add(places.find("clip"))
     repository.load("clip")
-    control = ModelControl(repository, places, ControlMode.NONE)
+    control = ModelControl(repository, places, mode)
 
     for change in (control.load, control.unload):
         for name in ("clip", "nope", "", "a/b", "clip:embed"):

@@ -121,6 +121,7 @@ def test_names_are_those_that_could_be_loaded(everywhere):
 
 def test_directory_without_a_version_is_a_model_with_a_problem(everywhere):
     assert "no version directory" in everywhere.find("empty").problem
+    assert everywhere.find("empty").is_empty
 
 
 def test_model_that_came_later_is_found(everywhere, root):
@@ -144,6 +145,20 @@ def test_directory_may_be_empty_but_must_be_there(tmp_path):
 
     with pytest.raises(LoadError, match="nope: no such directory"):
         places([tmp_path / "nope"]).check()
+
+
+def test_models_that_are_present_leave_out_directories_without_a_version(everywhere, root):
+    make(root, "models/waiting/config.pbtxt")
+
+    assert [source.name for source in everywhere.present_models()] == ["bert", "clip", "mine", "single"]
+
+
+def test_no_model_may_be_present_yet_but_the_place_must_be(tmp_path):
+    (tmp_path / "empty").mkdir()
+
+    assert places([tmp_path / "empty"]).present_models() == []
+    with pytest.raises(LoadError, match="nope: no such directory"):
+        places([tmp_path / "nope"]).present_models()
 
 
 def test_directory_that_went_away_has_no_names(tmp_path):

@@ -6,6 +6,7 @@ import pytest
 
 from protos.model_config_pb2 import ModelConfig
 from service.errors import LoadError, NotFoundError, UnavailableError
+from service.load_plan import make_plan
 from service.repository import Repository
 from service.request import InferResponse
 from tests.service.loads import Loader, ModelDirectory, apply, states
@@ -395,6 +396,46 @@ def test_model_that_cannot_be_planned_is_told_and_counts(repository, clip):
     assert states(repository) == [("1", READY, "")]
 
 
+# Files. ----------------------------------------------------------------------------------------------------------
+
+
+class Held:
+    """Files that a load brings: how many hold them."""
+
+    def __init__(self):
+        self.holders = 0
+
+    def __enter__(self):
+        self.holders += 1
+
+    def __exit__(self, *error):
+        self.holders -= 1
+
+
+def test_files_of_a_load_are_held_by_each_version_until_it_is_closed(repository, clip):
+    clip.add(2)
+    clip.configure("version_policy { all {} }")
+    files = Held()
+    repository.apply(make_plan(clip.source()), files)
+    assert files.holders == 2
+    (clip.path / "1").rename(clip.path / "gone")
+    apply(repository, clip)
+    states(repository)
+    assert files.holders == 1
+    repository.unload("clip")
+    states(repository)
+
+    assert files.holders == 0
+
+
+def test_files_of_a_load_that_fails_are_held_by_nobody(repository, loader, clip):
+    files = Held()
+    loader.failures[1] = LoadError("it is broken")
+    repository.apply(make_plan(clip.source()), files)
+
+    assert files.holders == 0
+
+
 # Telling. --------------------------------------------------------------------------------------------------------
 
 
@@ -410,6 +451,40 @@ def test_every_change_is_told(loader, clip):
     assert told[-1] == ("clip", False)
     assert ("clip", False) in told[1:-1]
     repository.close(WAIT_S)
+
+
+def errors_of(repository, clip, caplog):
+    caplog.clear()
+    apply(repository, clip)
+    return [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+
+
+def test_failure_is_logged_when_it_is_news(repository, loader, clip, caplog):
+    loader.failures[1] = LoadError("it is broken")
+    told = ["model 'clip' version 1 is unavailable: it is broken"]
+    assert errors_of(repository, clip, caplog) == told
+    assert errors_of(repository, clip, caplog) == []
+    loader.failures[1] = LoadError("otherwise")
+    assert errors_of(repository, clip, caplog) == ["model 'clip' version 1 is unavailable: otherwise"]
+    loader.failures.clear()
+    assert errors_of(repository, clip, caplog) == []
+    clip.touch(1)
+    loader.failures[1] = LoadError("otherwise")
+    assert errors_of(repository, clip, caplog) == [
+        "model 'clip' version 1 was not reloaded, the one before is still served: otherwise"
+    ]
+    assert errors_of(repository, clip, caplog) == []
+
+
+def test_refusal_is_logged_when_it_is_news(repository, clip, caplog):
+    for problem in ("nonsense", "nonsense", "more nonsense"):
+        repository.refuse("clip", problem)
+    apply(repository, clip)
+    repository.refuse("clip", "more nonsense")
+
+    assert [record.getMessage().rpartition(": ")[2] for record in caplog.records] == [
+        "nonsense", "more nonsense", "more nonsense"
+    ]  # fmt: skip
 
 
 def test_lookups_and_lists_hold_while_models_come_and_go(tmp_path, loader):

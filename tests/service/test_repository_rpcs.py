@@ -11,6 +11,7 @@ from service.repository import Repository
 from service.repository_rpcs import RepositoryRpcs
 from service.servicer import Later
 from service.settings import ControlMode
+from service.uploads import Uploads
 from tests.service.loads import Loader, ModelDirectory
 from tests.service.serving import WAIT_S
 
@@ -20,10 +21,10 @@ CALLER = Caller(is_local=True)
 class Rpcs:
     """The RPCs over a repository of one model, called as a transport does."""
 
-    def __init__(self, root, mode):
+    def __init__(self, root, mode, uploads=None):
         ModelDirectory(root, "clip", 1)
         self.repository = Repository(Loader())
-        self.control = ModelControl(self.repository, ModelPlaces([root], []), mode)
+        self.control = ModelControl(self.repository, ModelPlaces([root], []), mode, uploads)
         self._methods = RepositoryRpcs(self.control).unary_methods()
 
     def call(self, name, parameters=None, **fields):
@@ -45,8 +46,8 @@ class Rpcs:
         return [(model.name, model.version, model.state, model.reason) for model in answer.models]
 
 
-def made(root, mode):
-    rpcs = Rpcs(root, mode)
+def made(root, mode, uploads=None):
+    rpcs = Rpcs(root, mode, uploads)
     yield rpcs
     rpcs.control.close()
     rpcs.repository.close(WAIT_S)
@@ -55,6 +56,12 @@ def made(root, mode):
 @pytest.fixture
 def explicit(tmp_path):
     yield from made(tmp_path / "explicit", ControlMode.EXPLICIT)
+
+
+@pytest.fixture
+def open_to_files(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    yield from made(tmp_path / "open", ControlMode.EXPLICIT, Uploads())
 
 
 @pytest.fixture
@@ -105,11 +112,31 @@ def test_wrong_load_parameter_is_refused_in_every_mode(explicit, fixed, paramete
 def test_files_of_callers_are_refused(explicit, fixed, key):
     parameters = {"config": ("string_param", "{}"), key: ("bytes_param", b"x")}
 
-    with pytest.raises(InvalidArgumentError, match="takes no files from callers"):
+    with pytest.raises(InvalidArgumentError, match=r"takes no files from callers.* --allow-file-override"):
         explicit.load(parameters)
     with pytest.raises(UnavailableError):
         fixed.load(parameters)
     assert explicit.index() == [("clip", "", "", "")]
+
+
+def test_files_are_passed_on_where_the_server_takes_them(open_to_files):
+    open_to_files.load({"config": ("string_param", "{}"), "file:7/saved_model.pb": ("bytes_param", b"x")})
+
+    assert open_to_files.index() == [("clip", "7", "READY", "")]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "text"),
+    [
+        ({"file:7/x": ("bytes_param", b"x")}, "needs the parameter 'config'"),
+        ({"config": ("string_param", "{}"), "file:": ("bytes_param", b"x")}, "file '' cannot be part of a model"),
+        ({"config": ("string_param", "{}"), "file:../x": ("bytes_param", b"x")}, "file '../x' cannot be part of a"),
+    ],
+)
+def test_wrong_files_are_refused(open_to_files, parameters, text):
+    with pytest.raises(InvalidArgumentError, match=text):
+        open_to_files.load(parameters)
+    assert open_to_files.index() == [("clip", "", "", "")]
 
 
 @pytest.mark.parametrize("value", [True, False])

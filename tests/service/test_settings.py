@@ -59,6 +59,8 @@ def test_comma_in_a_given_value_separates_nothing():
 @pytest.mark.parametrize(
     ("name", "text"),
     [
+        ("repository_poll_secs", "0"),
+        ("repository_poll_secs", "0.5"),
         ("grpc_port", "-1"),
         ("grpc_port", "65536"),
         ("grpc_port", "http"),
