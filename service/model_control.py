@@ -1,10 +1,11 @@
 """Loads and unloads models on request, while the others serve."""
 
-from collections.abc import Container, Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
 from protos.model_config_pb2 import ModelConfig
+from service.alias import split_alias
 from service.errors import InternalError, InvalidArgumentError, LoadError, UnavailableError
 from service.layouts import ModelSource
 from service.load_plan import make_plan
@@ -187,12 +188,10 @@ def _not_polled(name: str, reason: str = "") -> str:
     return f"failed to load '{name}', failed to poll from model repository{reason}"
 
 
-def _refuse_alias(name: str, models: Container[str]) -> None:
+def _refuse_alias(name: str, models: Collection[str]) -> None:
     """Refuse a name of the form MODEL:SIGNATURE, since all signatures of a model come and go together."""
-    end = name.rfind(":")
-    while end >= 0:
-        if name[:end] in models:
-            raise InvalidArgumentError(
-                f"'{name}' names a signature of model '{name[:end]}'; only whole models can be loaded and unloaded"
-            )
-        end = name.rfind(":", 0, end)
+    alias = split_alias(name, models)
+    if alias is not None:
+        raise InvalidArgumentError(
+            f"'{name}' names a signature of model '{alias[0]}'; only whole models can be loaded and unloaded"
+        )

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from protos.model_config_pb2 import ModelConfig
+from service.alias import split_alias
 from service.errors import LoadError, NotFoundError, UnavailableError
 from service.layouts import ModelSource
 from service.load_plan import LoadPlan, make_plan
@@ -232,12 +233,9 @@ class Repository:
         entry = self._models.get(name)
         if entry is not None:
             return name, None, entry
-        end = name.rfind(":")
-        while end >= 0:
-            entry = self._models.get(name[:end])
-            if entry is not None:
-                return name[:end], name[end + 1 :], entry
-            end = name.rfind(":", 0, end)
+        alias = split_alias(name, self._models)
+        if alias is not None:
+            return *alias, self._models[alias[0]]
         raise NotFoundError(f"Request for unknown model: '{name}' is not found")
 
     def is_ready(self, name: str, version_text: str) -> bool:
