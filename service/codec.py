@@ -13,7 +13,7 @@ from service.datatypes import DATATYPES
 from service.errors import InternalError, InvalidArgumentError, ResourceExhaustedError
 from service.parameters import DEFAULTS, Parameter, RequestParameters, read_parameters
 from service.region_parameters import read_window
-from service.request import InferResponse, InputTensor, RequestedOutput
+from service.request import InferResponse, InputTensor, RequestedOutput, name_request
 from service.shared_memory import NO_MEMORY, RequestMemory, Window
 from service.signature import TensorSpec
 
@@ -65,7 +65,7 @@ class MessageRequest:
         The k-th raw entry belongs to the k-th input that is not in shared memory; surplus entries are ignored.
         """
         message = self._message
-        _refuse_duplicates([tensor.name for tensor in message.inputs], "input")
+        _refuse_duplicates([tensor.name for tensor in message.inputs], "input", self.id)
         raw = iter(message.raw_input_contents)
         any_raw = bool(message.raw_input_contents)
         return [
@@ -105,7 +105,7 @@ class MessageRequest:
         outputs = self._message.outputs
         if not outputs:
             return []
-        _refuse_duplicates([output.name for output in outputs], "output")
+        _refuse_duplicates([output.name for output in outputs], "output", self.id)
         return [self._requested(output) if output.parameters else RequestedOutput(output.name) for output in outputs]
 
     def _requested(self, output: _OutputMessage) -> RequestedOutput:
@@ -131,13 +131,13 @@ def _parameters(parameters: Mapping[str, pb.InferParameter]) -> Iterator[Paramet
         yield key, kind, None if kind is None else getattr(value, kind)
 
 
-def _refuse_duplicates(names: list[str], kind: str) -> None:
+def _refuse_duplicates(names: list[str], kind: str, request_id: str) -> None:
     if len(set(names)) == len(names):
         return
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise InvalidArgumentError(f"{kind} '{name}' already exists in request")
+            raise InvalidArgumentError(f"{name_request(request_id)} {kind} '{name}' already exists in request")
         seen.add(name)
 
 

@@ -38,7 +38,7 @@ from service.model_statistics import RunDurations
 from service.model_version import ModelVersion, ServedSignature, SignatureKey
 from service.parameters import RequestParameters
 from service.repository import Repository, Target
-from service.request import Done, InferRequest, InferResponse, Ticket
+from service.request import Done, InferRequest, InferResponse, Ticket, name_request
 from service.signature import TensorSpec
 
 
@@ -227,7 +227,7 @@ def _output(taken: _Taken, spec: TensorSpec, array: np.ndarray) -> tuple[TensorS
 def _refusal(error: BatchingError, place: Place) -> SignetError:
     """Say why a scheduler did not take a request."""
     if isinstance(error, QueueFullError):
-        return UnavailableError(f"Exceeds maximum queue size: {error} ({place})")
+        return UnavailableError(f"{name_request(place.request_id)} Exceeds maximum queue size: {error} ({place})")
     if isinstance(error, StoppedError):
         return UnavailableError(f"the server is stopping or the version is being unloaded ({place})")
     return place.invalid(str(error))

@@ -1,5 +1,6 @@
 """Checks what a request sends against the signature that it asks for, and turns it into arrays."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -9,7 +10,7 @@ from service import raw_tensor
 from service.datatypes import BYTES
 from service.errors import InvalidArgumentError
 from service.model_version import ServedSignature
-from service.request import InputTensor
+from service.request import InputTensor, name_request
 from service.signature import Signature, TensorSpec
 
 # A tensor without elements costs a caller nothing to send, but the model may make outputs of its other dimensions.
@@ -33,8 +34,8 @@ class Place:
     request_id: str
 
     def invalid(self, text: str) -> InvalidArgumentError:
-        """Return an error about this request; the prefix with the id is Triton's."""
-        return InvalidArgumentError(f"[request id: {self.request_id or '<id_unknown>'}] {text} ({self})")
+        """Return an error about this request."""
+        return InvalidArgumentError(f"{name_request(self.request_id)} {text} ({self})")
 
     def __str__(self) -> str:
         return f"model '{self.model}' version {self.version}, signature '{self.signature}'"
@@ -92,16 +93,20 @@ def _check_names(place: Place, signature: Signature, tensors: list[InputTensor])
     if not missing and not unknown:
         return
     expected = ", ".join(str(spec) for spec in signature.inputs) or "none"
-    faults = []
+    faults = ""
     if missing:
-        faults.append(f"missing required input(s) [{', '.join(repr(spec.name) for spec in missing)}]")
+        faults += f", but missing required input(s) {_names(spec.name for spec in missing)}"
     if unknown:
-        faults.append(f"unexpected inference input(s) [{', '.join(map(repr, unknown))}]")
+        faults += f", unexpected inference input(s) {_names(unknown)}"
     raise place.invalid(
         f"expected {len(signature.inputs)} inputs but got {len(tensors)} inputs for model '{place.model}'. "
-        f"Got input(s) [{', '.join(repr(tensor.name) for tensor in tensors)}]: {', '.join(faults)}. "
+        f"Got input(s) {_names(tensor.name for tensor in tensors)}{faults}. Please provide all required input(s). "
         f"The signature takes: {expected}"
     )
+
+
+def _names(names: Iterable[str]) -> str:
+    return f"[{','.join(map(repr, names))}]"
 
 
 def _rows(place: Place, served: ServedSignature, tensors: list[InputTensor]) -> int:

@@ -50,6 +50,11 @@ class RequestedOutput:
     classes: int | None = None
 
 
+def name_request(request_id: str) -> str:
+    """Return how errors name a request, as Triton does: they begin with it."""
+    return f"[request id: {request_id or '<id_unknown>'}]"
+
+
 class InferRequest(Protocol):
     """What the data plane reads of a request, in the order in which faults must be reported.
 

@@ -191,13 +191,13 @@ def test_a_request_without_inputs_is_read():
 def test_an_input_given_twice_is_refused(names):
     message = request(*[(name, "INT32", [1], {"int_contents": [1]}) for name in names])
 
-    assert refusal(lambda: read(message)) == "input 'a' already exists in request"
+    assert refusal(lambda: read(message)) == "[request id: <id_unknown>] input 'a' already exists in request"
 
 
 def test_an_output_asked_for_twice_is_refused():
     message = codec.MessageRequest(request(outputs=["y", "z", "y"]))
 
-    assert refusal(message.outputs) == "output 'y' already exists in request"
+    assert refusal(message.outputs) == "[request id: <id_unknown>] output 'y' already exists in request"
 
 
 @pytest.mark.timeout(20)

@@ -95,7 +95,7 @@ def test_full_queue_refuses_at_once_and_counts_nothing(tmp_path):
 
     assert came_at_once
     assert type(refused.wait()) is UnavailableError
-    assert str(refused.wait()).startswith("Exceeds maximum queue size")
+    assert str(refused.wait()).startswith("[request id: <id_unknown>] Exceeds maximum queue size")
     assert counted["fail"] == 0
     assert [type(answer) for answer in answers] == [InferResponse] * 2
 

@@ -109,9 +109,15 @@ def test_every_fault_names_request_model_version_and_signature():
     [
         (
             [],
-            ["expected 2 inputs but got 0 inputs", "missing required input(s) ['a', 'b']", "a FP32[-1,2], b INT64[-1]"],
+            ["expected 2 inputs but got 0 inputs", "missing required input(s) ['a','b']", "a FP32[-1,2], b INT64[-1]"],
         ),
-        ([("a", "FP32", (1, 2))], ["expected 2 inputs but got 1 inputs", "missing required input(s) ['b']"]),
+        (
+            [("a", "FP32", (1, 2))],
+            [
+                "expected 2 inputs but got 1 inputs for model 'clip'. Got input(s) ['a'], but missing",
+                "missing required input(s) ['b']. Please provide all required input(s).",
+            ],
+        ),
         ([("a", "FP32", (1, 2)), ("c", "INT64", (1,))], ["missing required input(s) ['b']", "input(s) ['c']"]),
         ([("a", "FP32", (1, 2)), ("b", "INT64", (1,)), ("c", "INT64", (1,))], ["2 inputs but got 3", "['c']"]),
         ([("a", "FP32", (1, 2)), ("b", "INT64", ())], ["'b' has no shape but model requires batch dimension"]),
