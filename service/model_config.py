@@ -62,6 +62,9 @@ def parse_override(text: str, *, model: str) -> ModelConfig:
     Raises:
         LoadError: the text is something else, or names another model.
     """
+    # The parser would take an empty list for an empty configuration.
+    if not text.lstrip().startswith("{"):
+        raise LoadError("the configuration is no JSON of a ModelConfig: it is no object")
     try:
         config = json_format.Parse(text, ModelConfig())
     except json_format.ParseError as error:

@@ -172,6 +172,7 @@ def test_override_is_json_with_numbers_in_either_form(text):
     [
         ("", "no JSON of a ModelConfig"),
         ("null", "no JSON of a ModelConfig"),
+        ("[]", "no JSON of a ModelConfig"),
         ('{"nope": 1}', "nope"),
         ('{"max_batch_size": 4294967296}', "max_batch_size"),
         ('{"max_batch_size": true}', "max_batch_size"),
