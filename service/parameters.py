@@ -15,7 +15,7 @@ Parameter = tuple[str, str | None, Value | None]
 
 _FREE_KINDS: Final = frozenset({"int64_param", "bool_param", "string_param", "double_param"})
 _RESERVED_PREFIX: Final = "triton_"
-_MAX_SEQUENCE_ID: Final = 128
+_MAX_SEQUENCE_ID_BYTES: Final = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +83,9 @@ def _read_timeout(so_far: RequestParameters, kind: str | None, value: Value | No
 
 def _check_sequence_id(so_far: RequestParameters, kind: str | None, value: Value | None) -> RequestParameters:
     _require("sequence_id", kind, ("int64_param", "string_param"), "int64_param or string_param")
-    if isinstance(value, str) and len(value) > _MAX_SEQUENCE_ID:
-        raise UnimplementedError(f"string correlation ID cannot be longer than {_MAX_SEQUENCE_ID} characters")
+    if isinstance(value, str) and len(value.encode()) > _MAX_SEQUENCE_ID_BYTES:
+        # Triton's text; it counts bytes, too.
+        raise UnimplementedError(f"string correlation ID cannot be longer than {_MAX_SEQUENCE_ID_BYTES} characters")
     return so_far
 
 

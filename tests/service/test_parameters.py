@@ -95,8 +95,9 @@ def test_a_fault_is_found_behind_good_parameters():
         read_parameters([("signature", "string_param", "f"), ("timeout", "string_param", "1")])
 
 
-def test_a_sequence_id_of_128_characters_is_the_longest():
-    read_parameters([("sequence_id", "string_param", "s" * 128)])
+@pytest.mark.parametrize("longest", ["s" * 128, "\u00fc" * 64], ids=["ascii", "two_bytes_each"])
+def test_a_sequence_id_of_128_bytes_is_the_longest(longest):
+    read_parameters([("sequence_id", "string_param", longest)])
 
     with pytest.raises(UnimplementedError, match="128"):
-        read_parameters([("sequence_id", "string_param", "s" * 129)])
+        read_parameters([("sequence_id", "string_param", longest + "s")])
