@@ -30,7 +30,7 @@ class SystemRegion:
 
     Attributes:
         name: the name by which requests refer to it.
-        key: the object's name as the client wrote it, with or without a slash.
+        key: the object's name as the client wrote it, with or without slashes before it.
         offset: where the region starts in the object, in bytes; a multiple of the page size.
         byte_size: how long it is.
     """
@@ -128,11 +128,11 @@ class SystemRegion:
 def _open(key: str) -> int:
     """Open the object of a key for reading and writing, without ever leaving the directory of shared memory."""
     what = f"Unable to open shared memory region: '{key}'"
-    name = key.removeprefix("/")
+    name = key.lstrip("/")
     if not name or name in (".", "..") or "/" in name or "\0" in name or len(os.fsencode(name)) > _MAX_NAME_BYTES:
         raise InternalError(
-            f"{what}: a key is the name of a shared-memory object, 1 to {_MAX_NAME_BYTES} bytes after an optional "
-            "slash, without further slashes"
+            f"{what}: a key is the name of a shared-memory object, 1 to {_MAX_NAME_BYTES} bytes, which may "
+            "have slashes before it and none inside"
         )
     try:
         return os.open(f"{DIRECTORY}/{name}", os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)

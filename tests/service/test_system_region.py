@@ -45,9 +45,10 @@ def refusal(error, key, offset=0, byte_size=1):
 # Opening. --------------------------------------------------------------------------------------------------------
 
 
-def test_the_slash_of_a_key_may_be_left_out(make):
+@pytest.mark.parametrize("slashes", ["", "/", "//"])
+def test_the_slash_of_a_key_may_be_left_out_or_doubled(make, slashes):
     memory = make(8)
-    region = SystemRegion("r", memory.key[1:], 0, 8)
+    region = SystemRegion("r", slashes + memory.key[1:], 0, 8)
 
     assert region.read(0, 8) == bytes(8)
     region.close()
