@@ -26,6 +26,9 @@ from service.signature import Signature, TensorSpec
 SERVING_DEFAULT: Final = "serving_default"
 """The signature that exports mean for callers who name none."""
 
+MAX_INSTANCES: Final = 1024
+"""Most workers of a model. Each is a thread; a number that is mistyped must not take those of the whole machine."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ConfigDefaults:
@@ -240,3 +243,6 @@ def _complete_instance_groups(base: ModelConfig, defaults: ConfigDefaults) -> No
         if group.count < 0:
             raise LoadError(f"model '{base.name}': instance_group '{group.name}' has a count of {group.count}")
         group.count = group.count or 1
+    count = sum(group.count for group in base.instance_group)
+    if count > MAX_INSTANCES:
+        raise LoadError(f"model '{base.name}': instance_group has a count of {count}; at most {MAX_INSTANCES} can run")

@@ -15,6 +15,8 @@ from service.signature import Signature, TensorSpec
 
 # A tensor without elements costs a caller nothing to send, but the model may make outputs of its other dimensions.
 _MAX_EMPTY_SIZE: Final = 2**24
+# NumPy's limit. Multiplying the sizes of a hundred thousand axes takes minutes.
+_MAX_AXES: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +150,11 @@ def _array(place: Place, spec: TensorSpec, tensor: InputTensor) -> np.ndarray:
 
 
 def _check_shape(place: Place, spec: TensorSpec, shape: tuple[int, ...]) -> None:
+    if len(shape) > _MAX_AXES:
+        raise place.invalid(
+            f"unexpected shape for input '{spec.name}' for model '{place.model}': {len(shape)} dimensions; at most "
+            f"{_MAX_AXES} are allowed"
+        )
     if any(size < 0 for size in shape):
         raise place.invalid(
             f"All input dimensions should be specified for input '{spec.name}' for model '{place.model}', "

@@ -9,7 +9,7 @@ from pydantic import Field, FiniteFloat, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from batching.options import Oversize
-from service.config_completion import ConfigDefaults
+from service.config_completion import MAX_INSTANCES, ConfigDefaults
 from service.logs import LogFormat, LogOptions
 
 # Channel arguments of gRPC are 32 bits wide.
@@ -124,7 +124,7 @@ class Settings(BaseSettings):
     allow_remote_shared_memory: bool = Field(
         default=False, description="Let clients on other hosts use this host's shared memory, too."
     )
-    instance_count: Annotated[int, Ge(1)] = Field(
+    instance_count: Annotated[int, Ge(1), Le(MAX_INSTANCES)] = Field(
         2, description="Workers that run batches of one model at a time, where not configured."
     )
     intra_op_threads: Annotated[int, Ge(0)] = Field(

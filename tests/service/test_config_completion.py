@@ -240,6 +240,7 @@ def test_tensors_of_a_signature_replace_those_of_the_model():
         ("max_batch_size: -1", "max_batch_size must be 0 or more, but is -1"),
         ('signatures { key: "a" value { max_batch_size: -2 } }', "max_batch_size must be 0 or more, but is -2"),
         ("instance_group { count: -1 }", "instance_group 'clip_0' has a count of -1"),
+        ("instance_group { count: 1000 } instance_group { count: 25 }", "has a count of 1025; at most 1024 can run"),
         ('signatures { key: "a" value { input { name: "z" } } }', "'a': input 'z' of the configuration is not in"),
     ],
 )

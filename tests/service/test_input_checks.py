@@ -181,6 +181,16 @@ def test_too_many_rows_without_elements_are_refused():
     assert "5 rows without elements" in fault(signature, tensor("a", "FP32", (5, 0), np.empty(0, np.float32)))
 
 
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("sizes", [None, (-1, 2)])
+def test_more_axes_than_a_tensor_can_have_are_refused_in_no_time(sizes):
+    """Multiplying so many sizes took minutes."""
+    signature = served(spec("a", "FP32", sizes), max_batch_size=0)
+
+    told = fault(signature, InputTensor("a", "FP32", (2**62,) * 200_000, b""))
+    assert "200000 dimensions; at most 64 are allowed" in told
+
+
 @pytest.mark.parametrize("shape", [(0, 2**24 + 1), (2**13, 0, 2**13), (2**40, 0)])
 def test_huge_shape_without_elements_is_refused(shape):
     signature = served(spec("a", "FP32", (-1,) * len(shape)), outputs=(spec("y", shape=()),))

@@ -84,6 +84,15 @@ def test_zeros_have_a_shape_that_fits(inputs, shapes):
     assert Model(*inputs, default_max_batch_size=4).shapes == shapes
 
 
+@pytest.mark.parametrize("x", [spec("x"), spec("x", "BYTES", (-1,)), spec("x", "INT8", (-1, 8))])
+def test_a_batch_that_no_memory_can_hold_is_not_warmed_up(x, caplog):
+    caplog.set_level(logging.INFO, "service")
+    model = Model(x, default_max_batch_size=2**31 - 1)
+
+    assert [array.shape[0] for (array,) in map(dict.values, model.seen)] == [1]
+    assert "2147483647 rows would take" in caplog.text
+
+
 @pytest.mark.parametrize("datatype", ["BOOL", "UINT8", "INT64", "FP16", "BF16", "FP64", "BYTES"])
 def test_zeros_have_the_datatype_of_the_input(datatype):
     x = spec("x", datatype, (-1, 2))
