@@ -51,7 +51,6 @@ class Lane:
         "_adaptive",
         "_num_by_level",
         "_order",
-        "_policies",
         "_ready",
         "_unready",
         "joins",
@@ -74,7 +73,6 @@ class Lane:
         self.tally = Tally()
         self.queues: dict[Hashable, BatchQueue] = {}
         self._num_by_level: Counter[int] = Counter()
-        self._policies = [options.policy_of(level) for level in range(options.priority_levels + 1)]
         self._adaptive = (
             AdaptiveLimits(options.latency_objective_s, options.max_batch_size) if options.latency_objective_s else None
         )
@@ -93,7 +91,7 @@ class Lane:
             OversizeError: it has more rows than a batch may have and must not be cut.
         """
         level = self.options.level_of(task.priority)
-        policy = self._policies[level]
+        policy = self.options.policy_of(level)
         if task.nbytes is None:
             task.nbytes = _nbytes(task) if self.options.max_queue_bytes else 0
         try:
@@ -123,7 +121,7 @@ class Lane:
 
     def time_out(self, task: Task, now: float) -> bool:
         """Do what the task's policy says when its timeout has passed; returns whether it must be finished for that."""
-        if self._policies[task.rank // 2].timeout_action is TimeoutAction.REJECT:
+        if self.options.policy_of(task.rank // 2).timeout_action is TimeoutAction.REJECT:
             self.remove(task, now)
             return True
         queue = _queue_of(task)

@@ -91,3 +91,13 @@ def test_counts_tell_waits_runs_and_drops():
     assert (counts.queued_tasks, counts.queued_rows) == (1, 7)
     assert (counts.started_tasks, counts.waited_s, counts.longest_wait_s) == (2, 3.0, 2.0)
     assert [(queue.tasks, queue.rows) for queue in counts.queues.values()] == [(1, 7)]
+
+
+def test_as_many_priorities_as_a_number_can_say_cost_nothing():
+    options = QueueOptions(max_batch_size=8, priority_levels=2**64 - 1, default_priority_level=2**63)
+    lane = Lane(options)
+    for priority in (0, 2**63 + 1, 1):
+        lane.add(task(priority=priority, options=options), 0.0)
+
+    batch = lane.take(0.0)
+    assert [each.priority for each in batch.tasks] == [1, 0, 2**63 + 1]
