@@ -60,8 +60,11 @@ def saved_model_directory(version_directory: Path, model_filename: str) -> Path:
         model_filename: the name that the configuration gives it (``default_model_filename``).
 
     Raises:
-        LoadError: there is no SavedModel in it, or it cannot be read.
+        LoadError: there is no SavedModel in it, it cannot be read, or the name leads elsewhere. Callers may send
+            configurations, too, and must not reach models that nobody put into the repository.
     """
+    if Path(model_filename).is_absolute() or ".." in Path(model_filename).parts:
+        raise LoadError(f"default_model_filename '{model_filename}' must lie in {version_directory}")
     try:
         for candidate in (version_directory / model_filename, version_directory):
             if is_saved_model(candidate):

@@ -316,6 +316,15 @@ def test_the_saved_model_may_have_another_name(tmp_path):
     assert saved_model_directory(tmp_path, "export") == tmp_path / "export"
 
 
+@pytest.mark.parametrize("name", ["../other", "sub/../../other", "{}/other"])
+def test_the_saved_model_lies_in_its_version(tmp_path, name):
+    make(tmp_path, "other/saved_model.pb", "7/sub/", "7/saved_model.pb")
+    name = name.format(tmp_path)
+
+    with pytest.raises(LoadError, match=r"default_model_filename '.*other' must lie in .*7"):
+        saved_model_directory(tmp_path / "7", name)
+
+
 @pytest.mark.parametrize("paths", [["model.onnx"], ["model.savedmodel/"], ["other/saved_model.pb"]])
 def test_a_version_of_another_backend_is_a_load_error_that_names_what_was_looked_for(tmp_path, paths):
     make(tmp_path, *paths)
