@@ -1,5 +1,6 @@
 """What many tests share: SavedModels are exported once per session."""
 
+import logging
 import os
 
 import pytest
@@ -22,3 +23,15 @@ def export(tmp_path_factory):
         return paths[kind]
 
     return exported
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_before():
+    """Undo what a test changes in the process's logging; a handler would write to a stream that is closed by then."""
+    root = logging.getLogger()
+    before = list(root.handlers), root.level, {name: logging.getLogger(name).level for name in ("service", "batching")}
+    yield
+    root.handlers[:], level, levels = before
+    root.setLevel(level)
+    for name, previous in levels.items():
+        logging.getLogger(name).setLevel(previous)

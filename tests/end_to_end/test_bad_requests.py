@@ -157,9 +157,11 @@ def test_message_that_is_no_request_is_internal(server):
     assert caught.value.code() is grpc.StatusCode.INTERNAL
 
 
-def test_rpcs_that_are_not_offered_are_unimplemented(stub):
-    with pytest.raises(grpc.RpcError) as caught:
-        stub.RepositoryIndex(pb.RepositoryIndexRequest(), timeout=30)
+def test_rpc_that_does_not_exist_is_unimplemented(server):
+    with grpc.insecure_channel(server.address) as channel:
+        send = channel.unary_unary("/inference.GRPCInferenceService/ModelDance")
+        with pytest.raises(grpc.RpcError) as caught:
+            send(b"", timeout=30)
 
     assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
 

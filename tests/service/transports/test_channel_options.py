@@ -62,30 +62,34 @@ class CountingProxy:
     def __init__(self, address):
         self._host, _, self._port = address.rpartition(":")
         self.from_server = 0
+        self._handlers = set()
 
     @asynccontextmanager
     async def listen(self):
         server = await asyncio.start_server(self._handle, "127.0.0.1", 0)
         async with server:
             yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        for handler in self._handlers:
+            handler.cancel()
+        await asyncio.gather(*self._handlers, return_exceptions=True)
 
     async def _handle(self, reader, writer):
+        self._handlers.add(asyncio.current_task())
         server_reader, server_writer = await asyncio.open_connection(self._host, int(self._port))
-        to_server = asyncio.create_task(self._pass_on(reader, server_writer))
-        async for count in self._passing_on(server_reader, writer):
-            self.from_server += count
-        await to_server
+        try:
+            await asyncio.gather(
+                self._pass_on(reader, server_writer), self._pass_on(server_reader, writer, counted=True)
+            )
+        finally:
+            for each in (writer, server_writer):
+                each.transport.abort()
+                each.close()
 
-    async def _pass_on(self, reader, writer):
-        async for _ in self._passing_on(reader, writer):
-            pass
-
-    @staticmethod
-    async def _passing_on(reader, writer):
+    async def _pass_on(self, reader, writer, *, counted=False):
         while data := await reader.read(2**16):
             writer.write(data)
             await writer.drain()
-            yield len(data)
+            self.from_server += len(data) * counted
         writer.close()
 
 
