@@ -192,6 +192,11 @@ class Repository:
             self._retire(entry, entry.withdraw())
             self._on_change(name)
 
+    def forget(self, name: str) -> None:
+        """Unload a model and know it no longer, since there is no such model any more."""
+        self.unload(name)
+        self._models.pop(name, None)
+
     def _retire(self, entry: ModelEntry, retired: Iterable[ModelVersion]) -> None:
         for loaded in retired:
             self._retirements.start(loaded, entry.closed)

@@ -55,8 +55,8 @@ class RepositoryPoller:
     copy that pauses for longer is loaded, fails, and is tried again: at once when its files change, else after 1, 2,
     4, ... polls. What served before goes on meanwhile.
 
-    A model is unloaded when its directory, or the last version in it, is gone. A place that cannot be read, or is gone
-    as a whole, says nothing about its models: they go on, too.
+    A model is unloaded and forgotten when its directory, or the last version in it, is gone. A place that cannot be
+    read, or is gone as a whole, says nothing about its models: they go on, too.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class RepositoryPoller:
         if sight is None:
             if self._repository.ready_versions(name):
                 logger.info("model '%s' is no longer there, and is unloaded", name)
-            self._repository.unload(name)
+            self._repository.forget(name)
             return True
         if isinstance(sight, str):
             self._repository.refuse(name, sight)

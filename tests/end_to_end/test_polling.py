@@ -107,7 +107,8 @@ def test_version_that_is_removed_gives_way_to_the_one_before_and_the_last_to_non
     wait_until(client, lambda: not client.is_model_ready("removed"))
 
     assert client.is_server_ready()
-    with pytest.raises(InferenceServerException, match="'removed' has no available versions"):
+    assert index(client, "removed") == {}
+    with pytest.raises(InferenceServerException, match="'removed' is not found"):
         infer(client, "removed")
 
 

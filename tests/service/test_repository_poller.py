@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from service.errors import LoadError
+from service.errors import LoadError, NotFoundError
 from service.model_places import ModelPlaces
 from service.repository import Repository
 from service.repository_poller import RepositoryPoller
@@ -221,16 +221,18 @@ def test_model_that_vanished_is_unloaded_once_two_polls_saw_it(repository, loade
     poll(polled)
     assert served(repository) == [1]
     poll(polled)
-    assert states(repository) == [("1", *UNLOADED)]
+    assert states(repository) == []
     assert loader.servables[0].closed
     assert repository.every_model_is_ready()
+    with pytest.raises(NotFoundError, match="'clip' is not found"):
+        repository.find("clip", "")
 
 
 def test_model_whose_last_version_vanished_is_unloaded(repository, polled, clip):
     shutil.rmtree(clip.path / "1")
     poll(polled, 3)
 
-    assert states(repository) == [("1", *UNLOADED)]
+    assert states(repository) == []
     assert repository.every_model_is_ready()
 
 
@@ -277,6 +279,7 @@ def test_failed_model_that_vanished_no_longer_keeps_the_server_from_being_ready(
     shutil.rmtree(clip.path)
     poll(poller, 2)
     assert repository.every_model_is_ready()
+    assert repository.every_version_is_ready()
 
 
 def test_request_in_flight_finishes_although_its_version_vanished(repository, loader, poller, clip):
@@ -289,6 +292,7 @@ def test_request_in_flight_finishes_although_its_version_vanished(repository, lo
     poll(poller, 2)
 
     assert served(repository) == []
+    assert not loader.servables[0].closed
     gate.opened.set()
     assert isinstance(running.wait(), InferResponse)
 
