@@ -69,9 +69,9 @@ class CountingProxy:
         server = await asyncio.start_server(self._handle, "127.0.0.1", 0)
         async with server:
             yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        for handler in self._handlers:
-            handler.cancel()
-        await asyncio.gather(*self._handlers, return_exceptions=True)
+            for handler in self._handlers:
+                handler.cancel()
+            await asyncio.gather(*self._handlers, return_exceptions=True)
 
     async def _handle(self, reader, writer):
         self._handlers.add(asyncio.current_task())
