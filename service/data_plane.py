@@ -51,7 +51,7 @@ class _Taken:
     served: ServedSignature
     outputs: tuple[TensorSpec, ...]
     classes: Mapping[str, int]
-    named_signature: bool
+    is_named: bool
     received_ns: int
     done: Done
 
@@ -125,7 +125,8 @@ class DataPlane:
         outputs = check_outputs(place, served.signature, [output.name for output in requested])
         inputs, rows = check_inputs(place, served, tensors)
         classes = {output.name: output.classes for output in requested if output.classes is not None}
-        taken = _Taken(place, loaded, served, outputs, classes, parameters.signature is not None, received_ns, done)
+        is_named = (parameters.signature or target.signature) is not None
+        taken = _Taken(place, loaded, served, outputs, classes, is_named, received_ns, done)
         task = Task(
             key=_key(loaded, served, inputs),
             size=rows,
@@ -206,7 +207,7 @@ def _record_and_answer(taken: _Taken, rows: int, result: TaskResult) -> InferRes
         taken.place.model,
         str(taken.loaded.version),
         taken.place.request_id,
-        taken.served.signature.name if taken.named_signature else None,
+        taken.served.signature.name if taken.is_named else None,
         [_output(taken, spec, result.outputs[spec.name]) for spec in taken.outputs],
     )
 

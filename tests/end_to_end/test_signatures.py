@@ -76,14 +76,15 @@ def test_response_echoes_the_name_that_the_request_used(client):
     response = client.infer("kit:embed", tensors({"x": rows(1)}), request_id="seven").get_response()
 
     assert (response.model_name, response.model_version, response.id) == ("kit:embed", "1", "seven")
-    assert not response.parameters
 
 
-def test_response_carries_the_signature_only_when_the_request_named_it_by_parameter(client):
-    named = client.infer("kit", tensors({"x": rows(1)}), parameters={"signature": "embed"}).get_response()
+def test_response_carries_the_signature_only_when_the_request_named_it(client):
+    by_parameter = client.infer("kit", tensors({"x": rows(1)}), parameters={"signature": "embed"}).get_response()
+    by_name = client.infer("kit:embed", tensors({"x": rows(1)})).get_response()
     unnamed = client.infer("kit", tensors({"x": rows(1)})).get_response()
 
-    assert named.parameters["signature"].string_param == "embed"
+    assert by_parameter.parameters["signature"].string_param == "embed"
+    assert by_name.parameters["signature"].string_param == "embed"
     assert not unnamed.parameters
 
 

@@ -30,12 +30,12 @@ def test_answer_carries_name_version_id_and_outputs():
         ("clip", {}, "y", None),
         ("clip", {"signature": ""}, "y", None),
         ("clip", {"signature": "embed"}, "z", "embed"),
-        ("clip:embed", {}, "z", None),
+        ("clip:embed", {}, "z", "embed"),
         ("clip:embed", {"signature": "embed"}, "z", "embed"),
-        ("clip:embed", {"signature": ""}, "z", None),
+        ("clip:embed", {"signature": ""}, "z", "embed"),
     ],
 )
-def test_signature_is_named_by_parameter_or_name_and_told_where_the_parameter_named_it(model, parameters, name, told):
+def test_signature_is_named_by_parameter_or_model_name_and_told_where_it_was_named(model, parameters, name, told):
     with serving(kit()) as served:
         response = served.send(message(model=model, **parameters))
 
