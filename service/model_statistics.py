@@ -10,8 +10,11 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterable
-from copy import deepcopy
 from dataclasses import dataclass, field
+from typing import Final
+
+MOST_SIZES: Final = 1000
+"""Sizes of runs that are told apart for a signature. Callers choose the size of what runs alone, without a limit."""
 
 
 @dataclass(slots=True)
@@ -68,7 +71,8 @@ class Statistics:
         fail: requests that failed in the model, expired in the queue or were cancelled there, with that time.
         queue: from arrival in the queue to the start of the run, of the requests answered.
         compute: the parts of the runs, once per request answered.
-        batches: the parts of the runs, once per run, for each size of a run in rows.
+        batches: the parts of the runs, once per run, for each size of a run in rows; runs of a further size, beyond the
+            first ``MOST_SIZES``, are in ``execution_count`` alone.
     """
 
     inference_count: int = 0
@@ -111,7 +115,8 @@ class SignatureStatistics:
             statistics = self._statistics
             statistics.execution_count += 1
             statistics.last_inference_ms = now_ms
-            statistics.batches[rows].add_run(durations)
+            if rows in statistics.batches or len(statistics.batches) < MOST_SIZES:
+                statistics.batches[rows].add_run(durations)
 
     def record_success(self, rows: int, total_ns: int, queue_ns: int, durations: RunDurations) -> None:
         """Count one request that was answered.
@@ -136,8 +141,10 @@ class SignatureStatistics:
 
     def snapshot(self) -> Statistics:
         """Return a copy in which all counters are of one moment."""
+        copy = Statistics()
         with self._lock:
-            return deepcopy(self._statistics)
+            copy.add(self._statistics)
+        return copy
 
 
 def total(parts: Iterable[SignatureStatistics]) -> Statistics:

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from service.model_statistics import Compute, Duration, RunDurations, SignatureStatistics, Statistics, total
+from service.model_statistics import MOST_SIZES, Compute, Duration, RunDurations, SignatureStatistics, Statistics, total
 
 RUN = RunDurations(input_ns=1, infer_ns=10, output_ns=2)
 
@@ -43,6 +43,18 @@ def test_requests_that_ran_together_each_add_the_whole_runs_time():
     assert (snapshot.inference_count, snapshot.execution_count, snapshot.success.count) == (8, 1, 4)
     assert counts(snapshot.compute) == [(4, 4), (4, 40), (4, 8)]
     assert {size: counts(batch) for size, batch in snapshot.batches.items()} == {8: [(1, 1), (1, 10), (1, 2)]}
+
+
+def test_callers_who_send_every_size_do_not_fill_the_memory():
+    statistics = SignatureStatistics()
+    sizes = range(1, MOST_SIZES + 10)
+    for rows in (*sizes, *sizes):
+        statistics.record_run(rows, RUN)
+
+    snapshot = statistics.snapshot()
+
+    assert snapshot.execution_count == 2 * len(sizes)
+    assert {size: batch.infer.count for size, batch in snapshot.batches.items()} == dict.fromkeys(sizes[:-9], 2)
 
 
 def test_a_failed_run_counts_as_a_run_and_adds_no_rows():
