@@ -86,5 +86,12 @@ def _encode_index(entries: list[IndexEntry], *, only_ready: bool) -> pb.Reposito
     response = pb.RepositoryIndexResponse()
     for entry in entries:
         if not only_ready or entry.state == State.READY.value:
-            response.models.add(name=entry.name, version=entry.version, state=entry.state, reason=entry.reason)
+            response.models.add(
+                name=_sendable(entry.name), version=entry.version, state=entry.state, reason=_sendable(entry.reason)
+            )
     return response
+
+
+def _sendable(text: str) -> str:
+    """Escape what no message can hold: Python's characters for the bytes of a file's name that are no UTF-8."""
+    return text.encode("utf-8", "backslashreplace").decode()

@@ -1,5 +1,7 @@
 """Requests of the repository RPCs are read, checked in Triton's order, and answered."""
 
+import os
+
 import pytest
 
 from protos import grpc_service_pb2 as pb
@@ -80,6 +82,14 @@ def test_index_tells_models_that_were_never_loaded_unless_only_ready_ones_are_as
     assert explicit.index(ready=True) == []
     explicit.load()
     assert explicit.index(ready=True) == [("clip", "1", "READY", "")]
+
+
+def test_index_tells_a_model_whose_directory_is_named_in_no_utf_8(tmp_path):
+    ((tmp_path / os.fsdecode(b"caf\xe9")) / "1").mkdir(parents=True)
+    for rpcs in made(tmp_path, ControlMode.EXPLICIT):
+        assert rpcs.index() == [("caf\\udce9", "", "", ""), ("clip", "", "", "")]
+        rpcs.repository.refuse("clip", os.fsdecode(b"/caf\xe9 is full"))
+        assert rpcs.index()[1] == ("clip", "", "UNAVAILABLE", "/caf\\udce9 is full")
 
 
 def test_configuration_is_passed_on(explicit):
