@@ -36,7 +36,7 @@ class ConfigDefaults:
 
     Attributes:
         default_max_batch_size: rows, for signatures that can be batched.
-        max_queue_delay_us: for signatures without ``dynamic_batching``.
+        max_queue_delay_us: for signatures without ``dynamic_batching`` and without a latency objective.
         default_signature: the signature that requests run which name none.
         auto_complete: whether a missing max_batch_size and a missing scheduler are filled in. Inputs and outputs always
             are: they are known.
@@ -208,7 +208,9 @@ def _complete_dynamic_batching(
         batching = ModelDynamicBatching()
         batching.CopyFrom(wishes.dynamic_batching)
     elif defaults.auto_complete and max_batch_size > 1:
-        batching = ModelDynamicBatching(max_queue_delay_microseconds=defaults.max_queue_delay_us)
+        # With an objective the batcher chooses the delay itself.
+        delay_us = 0 if wishes.own.latency_objective_microseconds else defaults.max_queue_delay_us
+        batching = ModelDynamicBatching(max_queue_delay_microseconds=delay_us)
     else:
         return None
     if max_batch_size and not batching.preferred_batch_size:

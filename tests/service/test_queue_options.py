@@ -180,6 +180,14 @@ def test_a_latency_objective_is_given_in_microseconds():
     assert chosen.latency_objective_s == 0.02
 
 
+def test_a_latency_objective_takes_the_place_of_the_delay_of_the_server():
+    text = 'signatures { key: "serving_default" value { latency_objective_microseconds: 20000 } }'
+
+    chosen = options(text=text, max_queue_delay_us=500)
+
+    assert (chosen.latency_objective_s, chosen.max_queue_delay_s) == (0.02, 0)
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
