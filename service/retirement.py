@@ -32,8 +32,8 @@ class Retirements:
         name = f"retire-{loaded.name}-{loaded.version}"
         thread = threading.Thread(target=self._close, args=(loaded, closed), name=name)
         with self._lock:
+            thread.start()  # under the lock, since who finds a thread here joins it, and that needs one that was started
             self._threads[thread] = loaded
-        thread.start()
 
     def wait(self, model: str, timeout_s: float) -> bool:
         """Wait for the versions of a model; return whether they are gone."""
