@@ -26,6 +26,7 @@ from batching.task import Task, TaskResult
 from service.classification import classify
 from service.datatypes import BYTES
 from service.errors import (
+    UNEXPECTED,
     CancelledError,
     DeadlineExceededError,
     InternalError,
@@ -110,7 +111,7 @@ class DataPlane:
             answer = error
         except Exception:
             logger.exception("unexpected error while taking a request for model '%s'", request.model_name)
-            answer = InternalError("internal error; the server's log has the details")
+            answer = InternalError(UNEXPECTED)
         done(answer)
         return _ANSWERED
 
@@ -187,7 +188,7 @@ def _finish(taken: _Taken, rows: int, result: TaskResult) -> None:
         answer = error
     except Exception:
         logger.exception("unexpected error while answering %s", taken.place)
-        answer = InternalError(f"internal error; the server's log has the details ({taken.place})")
+        answer = InternalError(f"{UNEXPECTED} ({taken.place})")
     taken.done(answer)
 
 
@@ -248,4 +249,4 @@ def _failure(error: BaseException, taken: _Taken) -> SignetError:
     if isinstance(error, SignetError):
         return error
     logger.error("unexpected error while running %s", place, exc_info=error)
-    return InternalError(f"internal error; the server's log has the details ({place})")
+    return InternalError(f"{UNEXPECTED} ({place})")

@@ -4,6 +4,11 @@ Each class names one kind of failure. ``service.status`` turns a class into a gR
 everything else that is raised is a defect and becomes INTERNAL with a fixed text.
 """
 
+from typing import Final
+
+UNEXPECTED: Final = "internal error; the server's log has the details"
+"""What a caller is told of a defect; where the place is known it follows in brackets."""
+
 
 class SignetError(Exception):
     """Base of every expected failure. The text is meant for the caller and names what was expected and what came."""
@@ -14,7 +19,7 @@ class InvalidArgumentError(SignetError):
 
 
 class NotFoundError(SignetError):
-    """The model, version or region that the request names does not exist."""
+    """The model, version, region or alias that the request names does not exist."""
 
 
 class AlreadyExistsError(SignetError):
@@ -26,7 +31,7 @@ class UnavailableError(SignetError):
 
 
 class InternalError(SignetError):
-    """The model failed while it ran."""
+    """The server or the model failed; also a fault of the caller that Triton calls INTERNAL."""
 
 
 class UnimplementedError(SignetError):
@@ -34,7 +39,7 @@ class UnimplementedError(SignetError):
 
 
 class ResourceExhaustedError(SignetError):
-    """The answer is larger than a message can be."""
+    """The answer is larger than a message can be, or too many regions are open."""
 
 
 class DeadlineExceededError(SignetError):

@@ -13,7 +13,7 @@ from protos import grpc_service_pb2 as pb
 from service import codec, statistics_codec, stream_codec
 from service.caller import UNKNOWN, Caller
 from service.data_plane import DataPlane
-from service.errors import CancelledError, InternalError, InvalidArgumentError, SignetError
+from service.errors import UNEXPECTED, CancelledError, InternalError, InvalidArgumentError, SignetError
 from service.model_version import ModelVersion
 from service.repository import Repository, Target
 from service.request import InferResponse, Ticket
@@ -249,7 +249,7 @@ def _answer(memory: RequestMemory, result: InferResponse | SignetError) -> bytes
         return error
     except Exception:
         logger.exception("unexpected error while encoding the answer of model '%s'", result.model_name)
-        return InternalError("internal error; the server's log has the details")
+        return InternalError(UNEXPECTED)
 
 
 def _encode_for_stream(done: Callable[[bytes | SignetError], None], answer: bytes | SignetError) -> None:

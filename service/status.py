@@ -20,8 +20,6 @@ _CODES: Final[dict[type[errors.SignetError], grpc.StatusCode]] = {
     errors.LoadError: grpc.StatusCode.INVALID_ARGUMENT,
 }
 
-UNEXPECTED: Final = "internal error; the server's log has the details"
-
 # Status texts travel in HTTP/2 headers, which clients limit to 8 KiB in all, and there any byte that is not printable
 # ASCII, and the percent sign, takes three.
 _MAX_TEXT_BYTES: Final = 4000
@@ -37,7 +35,7 @@ def status_of(error: BaseException) -> tuple[grpc.StatusCode, str]:
     code = _CODES.get(type(error))  # type: ignore[arg-type]
     if code is None:
         logger.error("unexpected error while answering a call", exc_info=error)
-        return grpc.StatusCode.INTERNAL, UNEXPECTED
+        return grpc.StatusCode.INTERNAL, errors.UNEXPECTED
     return code, _shorten(str(error))
 
 

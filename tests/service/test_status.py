@@ -5,7 +5,7 @@ import grpc
 import pytest
 
 from service import errors
-from service.status import UNEXPECTED, status_of
+from service.status import status_of
 
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
 CODES = [
@@ -35,8 +35,8 @@ def test_every_domain_error_has_a_code():
 
 @pytest.mark.parametrize("error", [ValueError("a secret"), KeyError("a secret"), errors.SignetError("a secret")])
 def test_any_other_error_is_logged_and_answered_with_a_fixed_text(error, caplog):
-    assert status_of(error) == (grpc.StatusCode.INTERNAL, UNEXPECTED)
-    assert "a secret" not in UNEXPECTED
+    assert status_of(error) == (grpc.StatusCode.INTERNAL, errors.UNEXPECTED)
+    assert "a secret" not in errors.UNEXPECTED
     assert [record.exc_info[1] for record in caplog.records] == [error]
 
 
