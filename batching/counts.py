@@ -65,7 +65,6 @@ class Counts:
         queued_rows: their rows.
         running_batches: batches that run.
         running_tasks: tasks in them.
-        running_rows: rows in them.
         lanes: the numbers of each options object that was ever used.
     """
 
@@ -73,7 +72,6 @@ class Counts:
     queued_rows: int
     running_batches: int
     running_tasks: int
-    running_rows: int
     lanes: Mapping[QueueOptions, LaneCounts]
 
 

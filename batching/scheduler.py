@@ -156,7 +156,6 @@ class BatchScheduler:
                 queued_rows=self._backlog.size,
                 running_batches=len(self._running),
                 running_tasks=sum(len(batch.tasks) for batch in self._running),
-                running_rows=sum(batch.size for batch in self._running),
                 lanes={lane.options: lane.counts() for lane in self._backlog.lanes},
             )
 

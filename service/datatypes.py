@@ -47,7 +47,6 @@ DATATYPES: Final[dict[str, Datatype]] = {
 } | {"BYTES": BYTES}
 
 _BY_DTYPE: Final = {datatype.dtype: datatype for datatype in DATATYPES.values()}
-_BY_CONFIG_NAME: Final = {datatype.config_name: datatype for datatype in DATATYPES.values()}
 
 
 def from_dtype(dtype: np.dtype) -> Datatype:
@@ -57,12 +56,3 @@ def from_dtype(dtype: np.dtype) -> Datatype:
         KeyError: the protocol has no such datatype.
     """
     return _BY_DTYPE[dtype]
-
-
-def from_config_name(config_name: str) -> Datatype:
-    """Return the datatype that ModelConfig calls ``config_name``.
-
-    Raises:
-        KeyError: ModelConfig has no such datatype.
-    """
-    return _BY_CONFIG_NAME[config_name]

@@ -3,7 +3,7 @@ import pytest
 from tritonclient.utils import np_to_triton_dtype, triton_to_np_dtype
 
 from protos import model_config_pb2
-from service.datatypes import BYTES, DATATYPES, from_config_name, from_dtype
+from service.datatypes import BYTES, DATATYPES, from_dtype
 
 
 def test_the_datatypes_are_those_of_the_protocol():
@@ -23,7 +23,6 @@ def test_the_stock_client_pairs_names_and_dtypes_alike(datatype):
 def test_each_is_found_by_each_of_its_names(datatype):
     assert DATATYPES[datatype.name] is datatype
     assert from_dtype(datatype.dtype) is datatype
-    assert from_config_name(datatype.config_name) is datatype
 
 
 def test_every_type_of_the_configuration_is_known():
@@ -47,9 +46,3 @@ def test_item_sizes_are_those_of_the_wire():
 def test_a_dtype_that_the_protocol_lacks_is_a_key_error(dtype):
     with pytest.raises(KeyError):
         from_dtype(np.dtype(dtype))
-
-
-@pytest.mark.parametrize("name", ["FP32", "TYPE_BYTES", "TYPE_INVALID", ""])
-def test_a_word_that_the_configuration_lacks_is_a_key_error(name):
-    with pytest.raises(KeyError):
-        from_config_name(name)
