@@ -85,12 +85,12 @@ def _option(name: str, field: FieldInfo) -> inspect.Parameter:
     value_type: Any = list[str] if isinstance(field.default, tuple) else str
     if name in SWITCHES:
         value_type = bool
-    help_text = f"{field.description} [env: {_variable(name)}]"
+    default = _default_text(field.default)
     option = typer.Option(
         _flag(name),
-        help=help_text,
+        help=f"{field.description} [env: {_variable(name)}]{default and f' [default: {default}]'}",
         metavar=None if name in SWITCHES else _metavar(field.annotation),
-        show_default=_default_text(field.default),
+        show_default=False,
     )
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[value_type | None, option]
@@ -114,14 +114,14 @@ def _metavar(value_type: object) -> str:
     return "NUMBER" if value_type in (int, float) else "TEXT"
 
 
-def _default_text(default: object) -> str | bool:
+def _default_text(default: object) -> str:
     if isinstance(default, tuple):
-        return ", ".join(map(str, default)) or False
+        return ", ".join(map(str, default))
     if isinstance(default, Enum):
         return str(default.value)
     if isinstance(default, bool):
         return str(default).lower()
-    return False if default is None else str(default)
+    return "" if default is None else str(default)
 
 
 def _one_line(error: ValidationError, given: Container[str]) -> str:
@@ -139,7 +139,7 @@ app.command("serve", help="Serve the models at the given paths until SIGTERM.")(
 
 @app.command("inspect")
 def inspect_command(
-    path: Annotated[Path, typer.Argument(help="A SavedModel or a directory of models, in any layout.")],
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="A SavedModel or a directory of models, in any layout.")],
 ) -> None:
     """Print the signatures of every model at PATH, and whether each can be batched."""
     logs.configure(LogOptions(info=False))

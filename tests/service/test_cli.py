@@ -116,7 +116,7 @@ def test_help_shows_defaults_as_they_are_written():
     output = " ".join(CliRunner().invoke(cli.app, ["serve", "--help"]).output.split())
 
     for default in ("127.0.0.1", "8001", "cut", "triton"):
-        assert f"[default: ({default})]" in output
+        assert f"[default: {default}]" in output
     assert "Oversize" not in output
 
 
