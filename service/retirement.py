@@ -32,7 +32,7 @@ class Retirements:
         name = f"retire-{loaded.name}-{loaded.version}"
         thread = threading.Thread(target=self._close, args=(loaded, closed), name=name)
         with self._lock:
-            thread.start()  # under the lock, since who finds a thread here joins it, and that needs one that was started
+            thread.start()  # under the lock: who finds a thread here may join it, which needs one that was started
             self._threads[thread] = loaded
 
     def wait(self, model: str, timeout_s: float) -> bool:
