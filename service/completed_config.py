@@ -21,21 +21,6 @@ SIGNATURES: Final = "signatures"
 
 
 @dataclass(frozen=True)
-class Batching:
-    """How the requests of a signature are batched.
-
-    Attributes:
-        max_batch_size: most rows of a request, and of a run; 0 when tensors have no batch dimension.
-        max_queue_delay_us: how long a request may wait for company.
-        joins: whether requests may share a run.
-    """
-
-    max_batch_size: int
-    max_queue_delay_us: int
-    joins: bool
-
-
-@dataclass(frozen=True)
 class CompletedSignature:
     """One signature as callers see it, and the configuration that describes it."""
 
@@ -103,13 +88,14 @@ class CompletedConfig:
             properties={SIGNATURES: self._summary},
         )
 
-    def batching(self, name: str) -> Batching:
-        """Return how the requests of a signature are batched.
+    def joins(self, name: str) -> bool:
+        """Return whether requests of a signature may share a run.
 
         Raises:
             KeyError: there is no such signature.
         """
-        return _batching_of(self._configs[name], self.signatures[name])
+        config = self._configs[name]
+        return config.max_batch_size > 1 and config.HasField("dynamic_batching") and self.signatures[name].batchable
 
     def signature_config(self, name: str) -> SignatureConfig:
         """Return the completed configuration of a signature.
@@ -122,16 +108,6 @@ class CompletedConfig:
     def max_batch_size(self, name: str) -> int:
         """Return the most rows of a request, or 0 when the signature's tensors have no batch dimension."""
         return self._configs[name].max_batch_size
-
-    def max_queue_delay_us(self, name: str) -> int:
-        """Return how long a request of this signature may wait for company."""
-        return self.batching(name).max_queue_delay_us
-
-
-def _batching_of(config: SignatureConfig, signature: Signature) -> Batching:
-    joins = config.max_batch_size > 1 and config.HasField("dynamic_batching") and signature.batchable
-    delay_us = config.dynamic_batching.max_queue_delay_microseconds if joins else 0
-    return Batching(config.max_batch_size, delay_us, joins)
 
 
 def _with_signature(base: ModelConfig, signature: SignatureConfig | None) -> ModelConfig:

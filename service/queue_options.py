@@ -45,7 +45,7 @@ def queue_options(signature: Signature, config: CompletedConfig, oversize: Overs
     wishes = config.signature_config(signature.name)
     place = f"model '{model}', signature '{signature.name}'"
     try:
-        if config.batching(signature.name).joins:
+        if config.joins(signature.name):
             return _joining(signature, wishes, oversize)
         _refuse_joining(signature, wishes)
         shared = not signature.inputs and signature.effect is Effect.PURE

@@ -168,6 +168,6 @@ def test_configuration_and_metadata_agree_for_every_signature(text, auto_complet
 def test_an_unknown_signature_is_a_key_error():
     config = completed(SUM)
 
-    for ask in (config.for_signature, config.batching, config.max_batch_size, config.max_queue_delay_us):
+    for ask in (config.for_signature, config.signature_config, config.max_batch_size, config.joins):
         with pytest.raises(KeyError):
             ask("nope")

@@ -4,7 +4,6 @@ import pytest
 from google.protobuf import text_format
 
 from protos.model_config_pb2 import ModelConfig, ModelDynamicBatching
-from service.completed_config import Batching
 from service.config_completion import ConfigDefaults, complete
 from service.datatypes import DATATYPES
 from service.errors import LoadError
@@ -105,7 +104,8 @@ def test_max_batch_size_is_configured_or_completed(text, signature, max_batch_si
 def test_without_completion_an_absent_max_batch_size_means_no_batching():
     config = completed("", auto_complete=False)
 
-    assert config.batching("serving_default") == Batching(max_batch_size=0, max_queue_delay_us=0, joins=False)
+    assert config.max_batch_size("serving_default") == 0
+    assert not config.joins("serving_default")
     assert list(config.model.input[0].dims) == [-1, 3]
 
 
@@ -136,7 +136,8 @@ def test_a_batch_size_for_a_signature_that_cannot_have_it_is_refused(text, signa
 def test_a_model_that_can_be_batched_gets_a_scheduler_with_the_delay_of_the_server():
     config = completed("", max_queue_delay_us=500)
 
-    assert config.batching("serving_default") == Batching(max_batch_size=64, max_queue_delay_us=500, joins=True)
+    assert config.max_batch_size("serving_default") == 64
+    assert config.joins("serving_default")
     assert config.model.dynamic_batching == ModelDynamicBatching(
         preferred_batch_size=[64], max_queue_delay_microseconds=500
     )
@@ -164,7 +165,9 @@ def test_a_model_that_can_be_batched_gets_a_scheduler_with_the_delay_of_the_serv
     ],
 )
 def test_the_nearest_dynamic_batching_counts(text, delay_us):
-    assert completed(text, max_queue_delay_us=500).max_queue_delay_us("serving_default") == delay_us
+    config = completed(text, max_queue_delay_us=500).signature_config("serving_default")
+
+    assert config.dynamic_batching.max_queue_delay_microseconds == delay_us
 
 
 @pytest.mark.parametrize(
@@ -179,10 +182,7 @@ def test_the_nearest_dynamic_batching_counts(text, delay_us):
     ],
 )
 def test_requests_are_not_joined_without_a_scheduler_or_where_they_must_not_be(text, signature, auto_complete):
-    batching = completed(text, signature, auto_complete=auto_complete).batching("serving_default")
-
-    assert not batching.joins
-    assert batching.max_queue_delay_us == 0
+    assert not completed(text, signature, auto_complete=auto_complete).joins("serving_default")
 
 
 def test_a_scheduler_keeps_what_it_says():
