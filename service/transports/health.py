@@ -37,8 +37,9 @@ class Health:
         self._set(dict.fromkeys(_READY_SERVICES, ready))
 
     def set_model_ready(self, model: str, *, ready: bool) -> None:
-        """Say whether a model is ready for requests."""
-        self._set({model: ready})
+        """Say whether a model is ready for requests; one that is called like a probe of the server has none."""
+        if model != _LIVE_SERVICE and model not in _READY_SERVICES:
+            self._set({model: ready})
 
     def _set(self, serving: dict[str, bool]) -> None:
         for service, is_serving in serving.items():
@@ -80,6 +81,7 @@ class Health:
                 told = status
             elif stopping is not None:
                 await abort(context, stopping)
+                return
             else:
                 try:
                     with lasting.until_stop():

@@ -50,6 +50,15 @@ def test_check_tells_readiness_liveness_and_models():
     assert probe(main) == [NOT_SERVING, NOT_SERVING, NOT_SERVING, SERVING, SERVING]
 
 
+@pytest.mark.parametrize("name", ["inference.GRPCInferenceService", "readiness", "liveness"])
+def test_a_model_that_is_called_like_a_probe_of_the_server_does_not_speak_for_it(name):
+    async def main(client, probe):
+        client.health.set_model_ready(name, ready=False)
+        return (await probe.check(name)).status
+
+    assert probe(main) == SERVING
+
+
 def test_check_of_an_unknown_name_is_not_found():
     async def main(client, probe):
         return await failure(probe.check("nope"))
