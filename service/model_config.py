@@ -18,9 +18,10 @@ RUNTIME: Final = "libtriton_tensorflow.so"
 MODEL_FILENAME: Final = "model.savedmodel"
 """The name that Triton gives the SavedModel in a version's directory."""
 
-
 SERVE: Final = "serve"
 """The tag of the graph that exports mean for serving."""
+
+_THREAD_DIGITS: Final = 9  # so many always fit the 32 bits in which TensorFlow keeps them
 
 
 @dataclass(frozen=True)
@@ -101,8 +102,11 @@ def _thread_count(config: ModelConfig, name: str, model: str) -> int | None:
     text = parameter(config, name)
     if text is None:
         return None
-    if not (text.isascii() and text.isdigit()):
-        raise LoadError(f"model '{model}': parameter {name} must be a number of threads, 0 or more, but is '{text}'")
+    if not (text.isascii() and text.isdigit() and len(text) <= _THREAD_DIGITS):
+        raise LoadError(
+            f"model '{model}': parameter {name} must be a number of threads, 0 or more and of at most {_THREAD_DIGITS} "
+            f"digits, but is '{text[:100]}'"
+        )
     return int(text)
 
 
