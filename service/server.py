@@ -242,7 +242,7 @@ def _settle_heap() -> None:
 
 
 def _leave_running_models() -> None:
-    """End the process under a run that does not end: TensorFlow cannot stop one, and Python would wait for it."""
-    logger.error("a model still runs after the drain timeout; ending without it")
+    """End the process under a run or a load that does not end: neither can be stopped, and Python would wait for it."""
+    logger.error("a model still runs after the drain timeout, or loads; ending without it")
     logging.shutdown()
     os._exit(1)
