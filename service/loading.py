@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 
 from protos.model_config_pb2 import ModelConfig
@@ -87,7 +88,8 @@ def load_version(name: str, version: int, directory: Path, config: ModelConfig, 
     _check_process(config, name)
     path = saved_model_directory(directory, config.default_model_filename or MODEL_FILENAME)
     servable = saved_model.load(path, model=name, version=version, tags=graph_tags(config))
-    try:
+    with ExitStack() as undone_on_failure:
+        undone_on_failure.callback(servable.close)
         completed = complete(
             config,
             model=name,
@@ -97,8 +99,7 @@ def load_version(name: str, version: int, directory: Path, config: ModelConfig, 
         )
         labels = read_labels(completed, model_directory(directory), model=name)
         loaded = ModelVersion(name, version, servable, completed, oversize=settings.oversize_requests, labels=labels)
-    except BaseException:
-        servable.close()
-        raise
-    warm_up(loaded)
+        undone_on_failure.callback(loaded.scheduler.stop)
+        warm_up(loaded)
+        undone_on_failure.pop_all()
     return loaded

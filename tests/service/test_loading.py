@@ -196,6 +196,23 @@ def test_configuration_that_does_not_fit_fails_and_frees_the_weights(load, text,
     assert "closed" in repr(servable)
 
 
+def test_defect_in_the_warm_up_frees_the_weights_and_ends_the_threads(load, monkeypatch):
+    started = []
+
+    def fail(loaded):
+        started.append(loaded)
+        raise MemoryError
+
+    monkeypatch.setattr(loading, "warm_up", fail)
+
+    with pytest.raises(MemoryError):
+        load("module")
+
+    (servable,) = load.servables
+    assert "closed" in repr(servable)
+    assert "stopped" in repr(started[0].scheduler)
+
+
 def test_tag_that_the_export_does_not_have_is_a_load_error(load):
     with pytest.raises(LoadError, match="nope"):
         load("module", 'parameters { key: "TF_GRAPH_TAG" value { string_value: "nope" } }')
