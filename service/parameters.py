@@ -1,6 +1,6 @@
 """The parameters of an inference request: which keys are known, what type each takes, what they mean.
 
-The rules and texts are Triton's (PROTOCOL: request parameters), so that clients which match on them keep working.
+The rules and texts are those of Triton's parameters extension, so that clients which match on them keep working.
 """
 
 from collections.abc import Callable, Container, Iterable
