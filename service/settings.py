@@ -12,7 +12,8 @@ from batching.options import Oversize
 from service.config_completion import MAX_INSTANCES, ConfigDefaults
 from service.logs import LogFormat, LogOptions
 
-# Channel arguments of gRPC are 32 bits wide.
+# Channel arguments of gRPC, sizes of batches in Triton's configuration and TensorFlow's numbers of threads are 32 bits
+# wide.
 _Count = Annotated[int, Ge(0), Le(2**31 - 1)]
 _Milliseconds = Annotated[int, Ge(1), Le(2**31 - 1)]
 
@@ -105,10 +106,10 @@ class Settings(BaseSettings):
     default_signature: str | None = Field(
         None, description="Signature of requests that name none, where a model's configuration does not say."
     )
-    default_max_batch_size: Annotated[int, Ge(0)] = Field(
+    default_max_batch_size: _Count = Field(
         64, description="Most rows in a run of a signature whose configuration does not say; 0 turns batching off."
     )
-    max_queue_delay_us: Annotated[int, Ge(0)] = Field(
+    max_queue_delay_us: Annotated[int, Ge(0), Le(2**64 - 1)] = Field(
         0, description="How long a batch that is not full waits for company, in microseconds, where not configured."
     )
     oversize_requests: Oversize = Field(
@@ -127,10 +128,10 @@ class Settings(BaseSettings):
     instance_count: Annotated[int, Ge(1), Le(MAX_INSTANCES)] = Field(
         2, description="Workers that run batches of one model at a time, where not configured."
     )
-    intra_op_threads: Annotated[int, Ge(0)] = Field(
+    intra_op_threads: _Count = Field(
         0, description="Threads within one operation; 0 takes the CPU limit of the container or the machine."
     )
-    inter_op_threads: Annotated[int, Ge(0)] = Field(0, description="Threads over operations; 0 likewise.")
+    inter_op_threads: _Count = Field(0, description="Threads over operations; 0 likewise.")
     drain_delay: Annotated[FiniteFloat, Ge(0)] = Field(
         0.0, description="Seconds from SIGTERM, when the server stops to be ready, until it refuses new calls."
     )
