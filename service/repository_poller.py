@@ -102,7 +102,10 @@ class RepositoryPoller:
 
     def _run(self) -> None:
         while not self._stopping.wait(self._interval_s):
-            self.poll()
+            try:
+                self.poll()
+            except Exception:
+                logger.exception("unexpected error while polling; the next poll tries again")
 
     def poll(self) -> None:
         """Look once, and do what is due. Trouble with one model is logged and leaves the others alone."""

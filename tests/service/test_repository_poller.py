@@ -419,6 +419,23 @@ def test_thread_polls_at_every_interval_and_ends_at_once(repository, root, clip)
     assert not any(thread.name == "model-poll" for thread in threading.enumerate())
 
 
+def test_thread_goes_on_after_a_poll_that_went_wrong_as_a_whole(monkeypatch, repository, root, clip, caplog):
+    places = ModelPlaces([root], [])
+    ticks = Ticks()
+    poller = RepositoryPoller(repository, places, 15.0, stopping=ticks)
+    poller.start()
+    ticks.wait_until_begun()
+    with monkeypatch.context() as broken:
+        broken.setattr(places, "names", lambda: 1 // 0)
+        ticks.tick()
+    ticks.tick()
+    ticks.tick()
+
+    assert served(repository) == [1]
+    assert "the next poll tries again" in caplog.text
+    poller.close()
+
+
 def test_thread_ends_in_the_midst_of_its_interval(repository, root):
     poller = RepositoryPoller(repository, ModelPlaces([root], []), 10_000.0)
     poller.start()
