@@ -108,7 +108,8 @@ class DataPlane:
         try:
             return self._submit(request, deadline, done, received_ns)
         except SignetError as error:
-            answer = error
+            # Its traceback leads to this frame, and this frame to it: a cycle that would keep the request's tensors.
+            answer = error.with_traceback(None)
         except Exception:
             logger.exception("unexpected error while taking a request for model '%s'", request.model_name)
             answer = InternalError(UNEXPECTED)
@@ -185,7 +186,7 @@ def _finish(taken: _Taken, rows: int, result: TaskResult) -> None:
     try:
         answer = _record_and_answer(taken, rows, result)
     except SignetError as error:
-        answer = error
+        answer = error.with_traceback(None)  # as in `submit`
     except Exception:
         logger.exception("unexpected error while answering %s", taken.place)
         answer = InternalError(f"{UNEXPECTED} ({taken.place})")
@@ -247,6 +248,6 @@ def _failure(error: BaseException, taken: _Taken) -> SignetError:
     if isinstance(error, StoppedError):
         return UnavailableError(f"the server stopped before the request was run ({place})")
     if isinstance(error, SignetError):
-        return error
+        return error.with_traceback(None)  # likewise: it leads to the frame that ran the batch
     logger.error("unexpected error while running %s", place, exc_info=error)
     return InternalError(f"{UNEXPECTED} ({place})")

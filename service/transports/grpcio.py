@@ -120,7 +120,7 @@ class GrpcioTransport:
 
     async def _infer(self, data: bytes, context: Context) -> bytes:
         if self._refuses:
-            await abort(context, UnavailableError("the server is stopping"))
+            return await abort(context, UnavailableError("the server is stopping"))
         answer = self._completions.future()
         remaining_s = context.time_remaining()
         deadline = None if remaining_s is None else time.monotonic() + remaining_s

@@ -71,24 +71,23 @@ class InferStream:
         """
         reading = asyncio.create_task(self._read())
         try:
-            while isinstance(taken := await self._taken.get(), _Taken):
-                await self._send_answer(taken)
-            if taken is not None:
-                await abort(self._context, taken)
+            end = await self._send_answers()
+            if end is not None:
+                await abort(self._context, end)
         finally:
             reading.cancel()
             self._give_up()
 
     async def _read(self) -> None:
-        end: Exception | None = None
         try:
             with self._lasting.until_stop():
                 while (data := await self._context.read()) is not grpc.aio.EOF:
                     self._take(data)
                     await self._held.room()
         except Exception as error:  # noqa: BLE001 - the call ends with it, in its turn
-            end = error
-        self._taken.put_nowait(end)
+            self._taken.put_nowait(error)
+        else:
+            self._taken.put_nowait(None)
 
     def _take(self, data: bytes) -> None:
         message = parse(pb.ModelInferRequest, data)
@@ -104,7 +103,16 @@ class InferStream:
         """The batcher has let go of the request; the answer is held instead until it is sent."""
         self._held.use(nbytes=(0 if answer.cancelled() else _size(answer.result())) - request_bytes)
 
-    async def _send_answer(self, taken: _Taken) -> None:
+    async def _send_answers(self) -> Exception | None:
+        """Answer one request after the other; return with what the call ends, None where nothing went wrong."""
+        while isinstance(taken := await self._taken.get(), _Taken):
+            failure = await self._send_answer(taken)
+            if failure is not None:
+                return failure
+        return taken
+
+    async def _send_answer(self, taken: _Taken) -> SignetError | None:
+        """Send the answer to one request, or return the failure that ends the call."""
         try:
             result = await taken.answer
         except asyncio.CancelledError:
@@ -113,11 +121,12 @@ class InferStream:
         if isinstance(result, bytes):
             await self._context.write(result)
         elif self._failure_ends_stream and not taken.ticket.was_refused:
-            await abort(self._context, result)
+            return result
         else:
             _, text = status_of(result)
             await self._context.write(encode_stream_failure(text, taken.head, was_refused=taken.ticket.was_refused))
         self._held.use(requests=-1, nbytes=-_size(result))
+        return None
 
     def _give_up(self) -> None:
         while not self._taken.empty():
