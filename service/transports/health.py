@@ -6,8 +6,8 @@ from typing import Final
 import grpc
 from grpc_health.v1 import health_pb2
 
-from service.errors import NotFoundError, UnavailableError
-from service.transports.call import Context, abort
+from service.errors import InternalError, NotFoundError, SignetError, UnavailableError
+from service.transports.call import Context, abort, parse
 from service.transports.lasting import LastingCalls
 
 HEALTH_SERVICE_NAME: Final = "grpc.health.v1.Health"
@@ -51,24 +51,31 @@ class Health:
     def handler(self, lasting: LastingCalls) -> grpc.GenericRpcHandler:
         """Return what serves the health service; watches end with the lasting calls."""
 
-        async def watch(request: health_pb2.HealthCheckRequest, context: Context) -> None:
-            await self._watch(request.service, context, lasting)
+        async def watch(data: bytes, context: Context) -> None:
+            try:
+                service = parse(health_pb2.HealthCheckRequest, data).service
+            except InternalError as error:
+                await abort(context, error)
+            else:
+                await self._watch(service, context, lasting)
 
-        codec = {
-            "request_deserializer": health_pb2.HealthCheckRequest.FromString,
-            "response_serializer": _Status.SerializeToString,
-        }
         methods = {
-            "Check": grpc.unary_unary_rpc_method_handler(self._check, **codec),
-            "Watch": grpc.unary_stream_rpc_method_handler(watch, **codec),
+            "Check": grpc.unary_unary_rpc_method_handler(self._check),
+            "Watch": grpc.unary_stream_rpc_method_handler(watch, response_serializer=_Status.SerializeToString),
         }
         return grpc.method_handlers_generic_handler(HEALTH_SERVICE_NAME, methods)
 
-    async def _check(self, request: health_pb2.HealthCheckRequest, context: Context) -> health_pb2.HealthCheckResponse:
-        status = self._statuses.get(request.service)
+    async def _check(self, data: bytes, context: Context) -> bytes:
+        try:
+            return self._status(parse(health_pb2.HealthCheckRequest, data).service)
+        except SignetError as error:
+            return await abort(context, error)
+
+    def _status(self, service: str) -> bytes:
+        status = self._statuses.get(service)
         if status is None:
-            await abort(context, NotFoundError(f"unknown service '{request.service}'"))
-        return _Status(status=status)
+            raise NotFoundError(f"unknown service '{service}'")
+        return bytes(_Status(status=status).SerializeToString())
 
     async def _watch(self, service: str, context: Context, lasting: LastingCalls) -> None:
         """Tell the status now and after every change; changes that follow quickly may be told as one."""

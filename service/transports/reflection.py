@@ -1,7 +1,7 @@
 """grpc.reflection.v1alpha, with which generic tools list what is served and learn its messages."""
 
 from collections.abc import AsyncIterable
-from typing import Any, Final
+from typing import Final
 
 import grpc
 from google.protobuf.descriptor import FileDescriptor
@@ -10,8 +10,8 @@ from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
 from protos import grpc_service_pb2
-from service.errors import UnavailableError
-from service.transports.call import Context, abort
+from service.errors import SignetError
+from service.transports.call import Context, abort, parse
 from service.transports.lasting import LastingCalls
 
 _FILES: Final = (grpc_service_pb2.DESCRIPTOR, health_pb2.DESCRIPTOR, reflection_pb2.DESCRIPTOR)
@@ -22,18 +22,17 @@ def reflection_handler(lasting: LastingCalls) -> grpc.GenericRpcHandler:
     names = [service.full_name for file in _FILES for service in file.services_by_name.values()]
     servicer = reflection.aio.ReflectionServicer(names, pool=_pool(_FILES))
 
-    async def serve(requests: AsyncIterable[Any], context: Context) -> None:
+    async def serve(data: AsyncIterable[bytes], context: Context) -> None:
+        requests = (parse(reflection_pb2.ServerReflectionRequest, each) async for each in data)
         try:
             with lasting.until_stop():
                 async for response in servicer.ServerReflectionInfo(requests, context):
                     await context.write(response)
-        except UnavailableError as error:
+        except SignetError as error:
             await abort(context, error)
 
     method = grpc.stream_stream_rpc_method_handler(
-        serve,
-        request_deserializer=reflection_pb2.ServerReflectionRequest.FromString,
-        response_serializer=reflection_pb2.ServerReflectionResponse.SerializeToString,
+        serve, response_serializer=reflection_pb2.ServerReflectionResponse.SerializeToString
     )
     return grpc.method_handlers_generic_handler(reflection.SERVICE_NAME, {"ServerReflectionInfo": method})
 

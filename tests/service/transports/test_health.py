@@ -156,3 +156,14 @@ def test_checks_are_answered_while_models_are_busy():
                 return status
 
     assert run(main) == SERVING
+
+
+@pytest.mark.parametrize("method", ["Check", "Watch"])
+def test_bytes_that_are_no_request_are_internal_and_no_defect(method, caplog):
+    async def main(client, _probe):
+        make = client.channel.unary_unary if method == "Check" else client.channel.unary_stream
+        call = make(f"/grpc.health.v1.Health/{method}")(b"\xff\xff", timeout=WAIT_S)
+        return await call.code(), await call.details()
+
+    assert probe(main) == (grpc.StatusCode.INTERNAL, "Unable to parse request")
+    assert not caplog.records

@@ -105,3 +105,13 @@ def test_open_reflection_does_not_keep_a_stopping_server_waiting():
                 return await call.code()
 
     assert run(main) is grpc.StatusCode.UNAVAILABLE
+
+
+def test_bytes_that_are_no_request_are_internal_and_no_defect(caplog):
+    def work(channel):
+        method = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
+        call = channel.stream_stream(method)(iter([b"\xff\xff"]), timeout=WAIT_S)
+        return call.code(), call.details()
+
+    assert with_channel(work) == (grpc.StatusCode.INTERNAL, "Unable to parse request")
+    assert not caplog.records
