@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 MODEL ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo serve test test-fast test-slow lint types tests format proto proto-check lock perf-analyzer clean
+.PHONY: help install demo serve test test-fast test-slow fuzz lint types tests format proto proto-check lock perf-analyzer clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -43,6 +43,9 @@ test-fast: install ## Run the tests that need no server process
 
 test-slow: install ## Run the long ones: a million tasks, 20,000 requests, memory over many loads
 	$(BIN)/pytest -m slow
+
+fuzz: install ## Send 100,000 odd requests, other ones each time, to a server (10 minutes)
+	$(BIN)/pytest -m slow tests/end_to_end/test_fuzz.py
 
 format: install ## Rewrite the code in the project's style
 	$(BIN)/ruff check --fix .
