@@ -110,7 +110,11 @@ _tensor_keys = st.sampled_from(
     ]
 )
 _sizes = st.integers(0, 3) | _integers
-_shapes = st.lists(_sizes, max_size=5) | st.lists(st.sampled_from([1, 2, 0]), min_size=30, max_size=70)
+_shapes = st.one_of(
+    st.lists(_sizes, max_size=5),
+    st.lists(st.sampled_from([1, 2, 0]), min_size=30, max_size=70),
+    st.just([2**62] * 50_000),
+)
 
 
 @st.composite
@@ -148,7 +152,9 @@ def _right(draw):
 
 
 def _odd_name(draw, message):
-    odd = st.sampled_from(["", ":", "kit:", ":kit", "kit::embed", "kit:nope", "nope", "module:add", "kit\n", "broken"])
+    odd = st.sampled_from(
+        ["", ":", "kit:", ":kit", "kit::embed", "kit:nope", "nope", "module:add", "kit\n", "kit" + ":" * 100_000]
+    )
     message.model_name = draw(odd | _texts)
 
 
