@@ -208,9 +208,12 @@ class Server:
         stopping = asyncio.create_task(transport.stop(grace_s))
         hurrying = asyncio.create_task(self._hurry.wait())
         await asyncio.wait({stopping, hurrying}, return_when=asyncio.FIRST_COMPLETED)
-        if not stopping.done():
-            await transport.stop(0.0)
         hurrying.cancel()
+        if not stopping.done():
+            transport.abandon()
+            await asyncio.wait({stopping}, timeout=_CLOSE_S)
+        if not stopping.done():
+            _leave_running_models()
         await stopping
 
     def _close_models(self, timeout_s: float) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from typing import Generic, TypeVar
+from weakref import WeakSet
 
 T = TypeVar("T")
 
@@ -18,10 +19,22 @@ class Completions(Generic[T]):
         self._loop = loop
         self._ready: deque[tuple[asyncio.Future[T], T]] = deque()
         self._wakeup_is_due = False
+        self._waiting: WeakSet[asyncio.Future[T]] = WeakSet()
 
     def future(self) -> "asyncio.Future[T]":
         """Return a new future of the loop."""
-        return self._loop.create_future()
+        future: asyncio.Future[T] = self._loop.create_future()
+        self._waiting.add(future)
+        return future
+
+    def settle(self, result: T) -> None:
+        """Give this result to every future that still waits; what comes for it later is dropped.
+
+        Unlike ``put`` only for the thread of the loop.
+        """
+        for future in list(self._waiting):
+            if not future.done():
+                future.set_result(result)
 
     def put(self, future: "asyncio.Future[T]", result: T) -> None:
         """Set a future's result soon; one that was cancelled meanwhile is left alone."""

@@ -90,6 +90,14 @@ class GrpcioTransport:
         await asyncio.sleep(notice_s)
         await self._server.stop(grace_s - notice_s)
 
+    def abandon(self) -> None:
+        """Tell all who wait for an inference that they wait in vain, so that a ``stop`` under way returns.
+
+        A second ``stop`` with a shorter grace, as gRPC offers it, is no way: it may reach into a server that the first
+        one has just destroyed, and then the process dies.
+        """
+        self._completions.settle(UnavailableError("the server is stopping"))
+
     def _handlers(self) -> dict[str, grpc.RpcMethodHandler]:
         """Return the handlers, which take and give serialized messages.
 

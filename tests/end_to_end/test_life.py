@@ -179,11 +179,14 @@ def test_caller_that_leaves_is_not_computed_for(socket_server):
 
 
 def send_and_forget(client, milliseconds):
-    """Send a request that sleeps so long, and return once the server took it."""
-    x = rows(1)
+    """Send a request that sleeps so long, and return once the server took it; what becomes of it comes to the queue."""
+    x, told = rows(1), queue.Queue()
     x[0, 3] = milliseconds
-    client.async_infer("kit", tensors({"x": x}), lambda *_: None, parameters={"signature": "slow"})
+    client.async_infer(
+        "kit", tensors({"x": x}), lambda result, error: told.put((result, error)), parameters={"signature": "slow"}
+    )
     assert client.is_server_live()
+    return told
 
 
 def test_server_ends_after_the_drain_timeout_although_a_run_does_not(export):
@@ -211,3 +214,19 @@ def test_second_signal_hurries(export):
         server.send_signal(signal.SIGTERM)
 
         assert server.wait(STOP_S) == 0
+
+
+def test_second_signal_ends_calls_that_still_run(export):
+    with ServerProcess(export("kit"), "--drain-timeout", "600") as server:
+        server.wait_until_ready(START_S)
+        with triton.InferenceServerClient(server.address) as client:
+            told = send_and_forget(client, 60_000)
+            server.send_signal(signal.SIGTERM)
+            while client.is_server_ready():
+                pass
+            server.send_signal(signal.SIGTERM)
+            _, error = told.get(timeout=30)
+        code = server.wait(STOP_S)
+
+    assert error.status() == "StatusCode.UNAVAILABLE"
+    assert code == 1

@@ -101,3 +101,17 @@ def test_no_result_is_lost_between_many_threads():
         return results
 
     assert run(main) == list(range(4000))
+
+
+def test_all_that_wait_can_be_told_at_once_and_later_results_are_dropped():
+    async def main():
+        completions = Completions(asyncio.get_running_loop())
+        early, waiting = completions.future(), completions.future()
+        completions.put(early, "early")
+        assert await early == "early"
+        completions.settle("in vain")
+        completions.put(waiting, "late")
+        await asyncio.sleep(0)
+        return early.result(), await waiting
+
+    assert run(main) == ("early", "in vain")
