@@ -23,6 +23,7 @@ from batching.errors import (
     TaskCancelledError,
 )
 from batching.task import Task, TaskResult
+from service.catalog import Catalog, Target
 from service.classification import classify
 from service.datatypes import BYTES
 from service.errors import (
@@ -38,7 +39,6 @@ from service.input_checks import Place, check_inputs, check_outputs
 from service.model_statistics import RunDurations
 from service.model_version import ModelVersion, ServedSignature, SignatureKey
 from service.parameters import RequestParameters
-from service.repository import Repository, Target
 from service.request import Done, InferRequest, InferResponse, Ticket, name_request
 from service.signature import TensorSpec
 
@@ -90,8 +90,8 @@ logger = logging.getLogger(__name__)
 class DataPlane:
     """Takes inference requests. ``submit`` may be called from any thread."""
 
-    def __init__(self, repository: Repository) -> None:
-        self._repository = repository
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
 
     def submit(self, request: InferRequest, deadline: float | None, done: Done) -> Ticket:
         """Take one request.
@@ -117,7 +117,7 @@ class DataPlane:
         return _ANSWERED
 
     def _submit(self, request: InferRequest, deadline: float | None, done: Done, received_ns: int) -> Ticket:
-        target = self._repository.find(request.model_name, request.model_version)
+        target = self._catalog.find(request.model_name, request.model_version)
         loaded = target.loaded
         parameters = request.parameters()
         served = _find_signature(target, parameters)
@@ -152,7 +152,7 @@ class DataPlane:
     def _is_replaced(self, loaded: ModelVersion, request: InferRequest) -> bool:
         """Whether another version took the place of one that went out of service after it was found."""
         try:
-            return self._repository.find(request.model_name, request.model_version).loaded is not loaded
+            return self._catalog.find(request.model_name, request.model_version).loaded is not loaded
         except SignetError:
             return False
 

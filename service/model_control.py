@@ -6,12 +6,13 @@ from typing import Final
 
 from protos.model_config_pb2 import ModelConfig
 from service.alias import split_alias
+from service.catalog import IndexEntry
 from service.errors import InternalError, InvalidArgumentError, LoadError, UnavailableError
 from service.layouts import ModelSource
 from service.load_plan import make_plan
 from service.model_config import parse_override
 from service.model_places import ModelPlaces
-from service.repository import IndexEntry, Repository
+from service.repository import Repository
 from service.settings import ControlMode
 from service.uploads import Upload, Uploads, check_paths
 

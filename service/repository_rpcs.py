@@ -6,10 +6,10 @@ from typing import Final
 
 from protos import grpc_service_pb2 as pb
 from service.caller import Caller
+from service.catalog import IndexEntry
 from service.errors import InvalidArgumentError, UnimplementedError
 from service.model_control import ModelControl
 from service.model_entry import State
-from service.repository import IndexEntry
 from service.servicer import Later, UnaryMethods
 
 _CONFIG: Final = "config"

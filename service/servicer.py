@@ -12,10 +12,10 @@ from google.protobuf.message import Message
 from protos import grpc_service_pb2 as pb
 from service import codec, statistics_codec, stream_codec
 from service.caller import UNKNOWN, Caller
+from service.catalog import Catalog, Target
 from service.data_plane import DataPlane
 from service.errors import UNEXPECTED, CancelledError, InternalError, InvalidArgumentError, SignetError
 from service.model_version import ModelVersion
-from service.repository import Repository, Target
 from service.request import InferResponse, Ticket
 from service.shared_memory import NO_MEMORY, Regions, RequestMemory
 from service.versions import parse_version
@@ -70,7 +70,7 @@ class Servicer:
 
     def __init__(
         self,
-        repository: Repository,
+        catalog: Catalog,
         data_plane: DataPlane,
         *,
         name: str,
@@ -82,7 +82,7 @@ class Servicer:
         """Create the servicer.
 
         Args:
-            repository: finds models.
+            catalog: finds models.
             data_plane: runs inference requests.
             name: of the server, as ServerMetadata tells it.
             version: of the server, likewise.
@@ -90,7 +90,7 @@ class Servicer:
             regions: the shared memory that requests may name; None means that there is none.
             further: RPCs beside those of this class, each group in a file of its own.
         """
-        self._repository = repository
+        self._catalog = catalog
         self._data_plane = data_plane
         self._name = name
         self._version = version
@@ -154,7 +154,7 @@ class Servicer:
 
     def model_ready(self, request: pb.ModelReadyRequest) -> pb.ModelReadyResponse:
         """Say whether a model, a version or an alias would be served now."""
-        return pb.ModelReadyResponse(ready=self._repository.is_ready(request.name, request.version))
+        return pb.ModelReadyResponse(ready=self._catalog.is_ready(request.name, request.version))
 
     def server_metadata(self, _request: pb.ServerMetadataRequest) -> pb.ServerMetadataResponse:
         """Tell the server's name, version and extensions."""
@@ -163,16 +163,16 @@ class Servicer:
 
     def model_metadata(self, request: pb.ModelMetadataRequest) -> pb.ModelMetadataResponse:
         """Describe the inputs and outputs of a model's default signature, or of an alias's."""
-        target = self._repository.find(request.name, request.version)
+        target = self._catalog.find(request.name, request.version)
         loaded = target.loaded
-        versions = [loaded] if request.version else self._repository.ready_versions(request.name)
+        versions = [loaded] if request.version else self._catalog.ready_versions(request.name)
         return loaded.config.metadata(
             request.name, _described(target), versions=[str(each.version) for each in versions]
         )
 
     def model_config(self, request: pb.ModelConfigRequest) -> pb.ModelConfigResponse:
         """Tell the completed configuration of a model, or of an alias."""
-        target = self._repository.find(request.name, request.version)
+        target = self._catalog.find(request.name, request.version)
         if target.signature is None:
             return pb.ModelConfigResponse(config=target.loaded.config.model)
         target.loaded.find_alias(target.signature)
@@ -185,8 +185,8 @@ class Servicer:
             for target in self._statistics_targets(request.name, request.version):
                 response.model_stats.append(_statistics(request.name, target.loaded, target.signature))
             return response
-        for name in self._repository.model_names():
-            for loaded in self._repository.ready_versions(name):
+        for name in self._catalog.model_names():
+            for loaded in self._catalog.ready_versions(name):
                 response.model_stats.append(_statistics(name, loaded, None))
                 for signature in sorted(loaded.aliases_used):
                     response.model_stats.append(_statistics(f"{name}:{signature}", loaded, signature))
@@ -196,7 +196,7 @@ class Servicer:
         """Return what a name and version mean here, where Triton calls an unknown one an invalid argument."""
         version = parse_version(version_text)
         try:
-            targets = self._repository.find_ready(name)
+            targets = self._catalog.find_ready(name)
         except SignetError as error:
             raise InvalidArgumentError(f"requested model '{name}' is not available: {error}") from error
         chosen = [target for target in targets if version in (None, target.loaded.version)]

@@ -2,8 +2,8 @@
 
 from protos import grpc_service_pb2 as pb
 from service.caller import Caller
+from service.catalog import Catalog
 from service.errors import InvalidArgumentError, SignetError
-from service.repository import Repository
 from service.servicer import UnaryMethods
 from service.trace_settings import OFF, TraceBook, TraceSettings
 
@@ -13,14 +13,14 @@ _MODE = "triton"
 class TraceRpcs:
     """Answers TraceSetting for the whole server and for single models."""
 
-    def __init__(self, repository: Repository, book: TraceBook) -> None:
+    def __init__(self, catalog: Catalog, book: TraceBook) -> None:
         """Create the group.
 
         Args:
-            repository: says which models there are.
+            catalog: says which models there are.
             book: keeps the settings.
         """
-        self._repository = repository
+        self._catalog = catalog
         self._book = book
 
     def unary_methods(self) -> UnaryMethods:
@@ -38,7 +38,7 @@ class TraceRpcs:
 
     def _check_model(self, name: str) -> None:
         try:
-            targets = self._repository.find_ready(name)
+            targets = self._catalog.find_ready(name)
         except SignetError as error:
             raise InvalidArgumentError(f"Request for unknown model : {name}") from error
         if any(target.signature is not None for target in targets):

@@ -24,6 +24,7 @@ LAYERS = [
     {"queue_options", "settings", "labels", "load_plan", "model_places", "uploads"},
     {"model_version"},
     {"input_checks", "warm_up", "row_probe", "model_entry", "retirement"},
+    {"catalog"},
     {"repository"},
     {"data_plane", "loading", "inspection", "model_control", "repository_poller"},
     {"servicer"},

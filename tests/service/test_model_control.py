@@ -5,10 +5,11 @@ from concurrent.futures import CancelledError
 
 import pytest
 
+from service.catalog import IndexEntry
 from service.errors import InternalError, InvalidArgumentError, LoadError, UnavailableError
 from service.model_control import ModelControl
 from service.model_places import ModelPlaces
-from service.repository import IndexEntry, Repository
+from service.repository import Repository
 from service.settings import ControlMode
 from service.uploads import Uploads
 from tests.service.loads import Loader, ModelDirectory
