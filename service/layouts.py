@@ -19,7 +19,13 @@ from service.errors import LoadError
 
 CONFIG_FILE: Final = "config.pbtxt"
 
+CUSTOM_CONFIGS: Final = "configs"
+"""The directory of a model's further configurations, of which an option chooses one by its name."""
+
 _GRAPH_FILES: Final = ("saved_model.pb", "saved_model.pbtxt")
+_EXPECTED: Final = frozenset({CUSTOM_CONFIGS, "warmup"})
+"""Directories beside the versions that Triton knows, too."""
+
 _VERSION: Final = re.compile(r"[0-9]+")
 _MAX_VERSION: Final = 2**63 - 1
 
@@ -33,7 +39,7 @@ class ModelSource:
     Attributes:
         name: the model's name.
         versions: the directory of each version number; a version directory or, for a bare SavedModel, the SavedModel.
-        config_path: its config.pbtxt, or None when it has none.
+        config_path: its config.pbtxt or the chosen file of ``configs/``, or None when it has neither.
         problem: why nothing of it can be served, or None.
         renamed: whether the user chose the name, so that the name in the configuration does not count.
         is_empty: whether the problem is that its directory holds no version.
@@ -87,8 +93,12 @@ def model_directory(version_directory: Path) -> Path:
     return version_directory
 
 
-def find_models(path: Path) -> list[ModelSource]:
+def find_models(path: Path, config_name: str | None = None) -> list[ModelSource]:
     """Return the models that a path holds, in ascending order of name.
+
+    Args:
+        path: a model, or a directory of models.
+        config_name: as in ``find_model``.
 
     Raises:
         LoadError: the path does not exist, is no directory, cannot be read, or holds no model.
@@ -98,8 +108,8 @@ def find_models(path: Path) -> list[ModelSource]:
             raise LoadError(f"{path}: no such directory")
         if not path.is_dir():
             raise LoadError(f"{path}: is a file; expected the directory of a SavedModel or of a model repository")
-        source = find_model(path, own_name(path))
-        sources = [source] if source is not None else _find_in_repository(path)
+        source = find_model(path, own_name(path), config_name)
+        sources = [source] if source is not None else _find_in_repository(path, config_name)
     except OSError as error:
         raise LoadError(f"{path}: cannot be read: {error.strerror}") from error
     if not sources:
@@ -110,18 +120,18 @@ def find_models(path: Path) -> list[ModelSource]:
     return sources
 
 
-def find_model(directory: Path, name: str) -> ModelSource | None:
+def find_model(directory: Path, name: str, config_name: str | None = None) -> ModelSource | None:
     """Return the one model that a directory is, or None when it is none.
 
     Args:
         directory: an existing directory.
         name: the name to give the model.
+        config_name: ``configs/NAME.pbtxt`` goes before config.pbtxt where it is there, as in Triton.
 
     Raises:
         OSError: the directory cannot be read.
     """
-    config_path = directory / CONFIG_FILE
-    config = config_path if config_path.is_file() else None
+    config = _find_config(directory, config_name)
     if is_saved_model(directory):
         return ModelSource(name, {1: directory}, config)
     entries = [entry for entry in sorted(directory.iterdir()) if not entry.name.startswith(".")]
@@ -135,6 +145,11 @@ def find_model(directory: Path, name: str) -> ModelSource | None:
         return None if config is None else empty_model(directory, name, config)
     _warn_of_the_rest(directory, [entry for entry in entries if entry not in numbered])
     return ModelSource(name, versions, config)
+
+
+def _find_config(directory: Path, config_name: str | None) -> Path | None:
+    candidates = [directory / CUSTOM_CONFIGS / f"{config_name}.pbtxt"] if config_name else []
+    return next((path for path in (*candidates, directory / CONFIG_FILE) if path.is_file()), None)
 
 
 def empty_model(directory: Path, name: str, config_path: Path | None = None) -> ModelSource:
@@ -174,7 +189,9 @@ def is_version(name: str) -> bool:
 
 def _warn_of_the_rest(directory: Path, rest: list[Path]) -> None:
     """Name once what looks like a version and is none; files with other names (labels, configuration) are expected."""
-    ignored = [entry.name for entry in rest if entry.name[0].isdigit() or (entry.is_dir() and entry.name != "configs")]
+    ignored = [
+        entry.name for entry in rest if entry.name[0].isdigit() or (entry.is_dir() and entry.name not in _EXPECTED)
+    ]
     if ignored:
         _warn_once(f"{directory}: ignored, no versions: {', '.join(map(repr, ignored))}")
 
@@ -185,12 +202,12 @@ def _warn_once(text: str) -> None:
     logger.warning("%s", text)
 
 
-def _find_in_repository(path: Path) -> list[ModelSource]:
+def _find_in_repository(path: Path, config_name: str | None) -> list[ModelSource]:
     sources, ignored = [], []
     for entry in sorted(path.iterdir()):
         if is_hidden(entry.name):
             continue
-        source = _source_of(entry)
+        source = _source_of(entry, config_name)
         if source is None:
             ignored.append(entry.name)
         else:
@@ -200,9 +217,9 @@ def _find_in_repository(path: Path) -> list[ModelSource]:
     return sources
 
 
-def _source_of(entry: Path) -> ModelSource | None:
+def _source_of(entry: Path, config_name: str | None) -> ModelSource | None:
     """Return the model that an entry of a repository is, or None; one that cannot be read leaves the others alone."""
     try:
-        return find_model(entry, entry.name) if entry.is_dir() else None
+        return find_model(entry, entry.name, config_name) if entry.is_dir() else None
     except OSError as error:
         return ModelSource(entry.name, problem=f"{entry}: cannot be read: {error.strerror}")

@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 from protos.model_config_pb2 import ModelConfig
 from service.errors import LoadError
 from service.file_identity import Files, files_below, files_beside
-from service.layouts import ModelSource
+from service.layouts import CUSTOM_CONFIGS, ModelSource
 from service.model_config import check_supported, read_config
 from service.versions import versions_to_serve
 
@@ -74,5 +75,15 @@ def read_source_config(source: ModelSource) -> ModelConfig:
 
 
 def _files(source: ModelSource) -> tuple[Files, Mapping[int, Files]]:
-    beside = _NO_FILES if source.config_path is None else files_beside(source.config_path.parent)
-    return beside, {version: files_below(directory) for version, directory in source.versions.items()}
+    return _files_beside(source.config_path), {
+        version: files_below(directory) for version, directory in source.versions.items()
+    }
+
+
+def _files_beside(config_path: Path | None) -> Files:
+    """Return those that a configuration may name, such as labels, and the configuration itself."""
+    if config_path is None:
+        return _NO_FILES
+    directory = config_path.parent
+    custom = directory.name == CUSTOM_CONFIGS
+    return files_beside(directory) | (files_beside(directory.parent) if custom else _NO_FILES)

@@ -37,8 +37,9 @@ def configure_runtime(configs: Mapping[str, ModelConfig], settings: Settings) ->
             or settings.intra_op_threads,
             inter_op_threads=_agreed("TF_NUM_INTER_THREADS", {name: each.inter_op for name, each in counts.items()})
             or settings.inter_op_threads,
-            op_libraries=tuple(
-                Path(library) for config in configs.values() for library in config.model_operations.op_library_filename
+            op_libraries=(
+                *settings.op_library,
+                *(Path(library) for each in configs.values() for library in each.model_operations.op_library_filename),
             ),
         )
     )

@@ -14,17 +14,21 @@ _LONGEST_NAME_BYTES: Final = 255  # of an entry of a directory
 class ModelPlaces:
     """The directories and single models that a server may serve from. Each call looks at the disk anew."""
 
-    def __init__(self, repositories: Sequence[Path], models: Sequence[str]) -> None:
+    def __init__(
+        self, repositories: Sequence[Path], models: Sequence[str] = (), *, config_name: str | None = None
+    ) -> None:
         """Take the places from the options.
 
         Args:
             repositories: models, or directories of models, in any layout.
             models: ``NAME=PATH`` for single models.
+            config_name: of the configuration in a model's ``configs/`` that goes before its config.pbtxt.
 
         Raises:
             LoadError: one of ``models`` is not written so, or there is no place at all.
         """
         self._repositories: Final = tuple(repositories)
+        self._config_name: Final = config_name
         self._models: Final = [_split(option) for option in models]
         if not (self._repositories or self._models):
             raise LoadError("nothing to serve: give the path of a SavedModel or of a model repository")
@@ -35,8 +39,8 @@ class ModelPlaces:
         Raises:
             LoadError: a place holds nothing that can be served.
         """
-        sources = [source for path in self._repositories for source in find_models(path)]
-        return sources + [_single_model(name, path) for name, path in self._models]
+        sources = [source for path in self._repositories for source in find_models(path, self._config_name)]
+        return sources + [self._single_model(name, path) for name, path in self._models]
 
     def present_models(self) -> list[ModelSource]:
         """Return the models that are there now, for a server that waits for others.
@@ -90,13 +94,28 @@ class ModelPlaces:
             found = []
         else:
             try:
-                found = [source for path in self._repositories for source in _find_in(path, name)]
+                found = [source for path in self._repositories for source in self._find_in(path, name)]
             except OSError as error:
                 raise LoadError(f"model '{name}': {error.filename} cannot be read: {error.strerror}") from error
-        found += [_single_model(name, path) for given, path in self._models if given == name]
+        found += [self._single_model(name, path) for given, path in self._models if given == name]
         if len(found) > 1:
             raise LoadError(f"two models are called '{name}'; name one of them with --model NAME=PATH")
         return found[0] if found else None
+
+    def _single_model(self, name: str, path: Path) -> ModelSource:
+        found = find_models(path, self._config_name)
+        if len(found) != 1:
+            raise LoadError(f"--model {name}={path}: holds {len(found)} models; expected the directory of one")
+        return replace(found[0], name=name, renamed=True)
+
+    def _find_in(self, path: Path, name: str) -> Iterator[ModelSource]:
+        directory = path / name
+        if is_model(path):
+            if own_name(path) != name:
+                return
+            directory = path
+        if directory.is_dir():
+            yield find_model(directory, name, self._config_name) or empty_model(directory, name)
 
 
 def _split(option: str) -> tuple[str, Path]:
@@ -106,25 +125,7 @@ def _split(option: str) -> tuple[str, Path]:
     return name, Path(path)
 
 
-def _single_model(name: str, path: Path) -> ModelSource:
-    found = find_models(path)
-    if len(found) != 1:
-        raise LoadError(f"--model {name}={path}: holds {len(found)} models; expected the directory of one")
-    return replace(found[0], name=name, renamed=True)
-
-
 def _names_in(path: Path) -> list[str]:
     if is_model(path):
         return [own_name(path)]
     return [entry.name for entry in path.iterdir() if not is_hidden(entry.name) and entry.is_dir()]
-
-
-def _find_in(path: Path, name: str) -> Iterator[ModelSource]:
-    directory = path / name
-    if is_model(path):
-        if own_name(path) != name:
-            return
-        directory = path
-    if directory.is_dir():
-        source = find_model(directory, name)
-        yield source or empty_model(directory, name)

@@ -49,7 +49,7 @@ class Server:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._repository = Repository(self._load_version, on_change=self._tell_health)
-        self._places = ModelPlaces(settings.model_repository, settings.model)
+        self._places = ModelPlaces(settings.model_repository, settings.model, config_name=settings.model_config_name)
         self._uploads = Uploads()
         self._control = ModelControl(
             self._repository,

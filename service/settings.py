@@ -53,6 +53,9 @@ class Settings(BaseSettings):
     model: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="NAME=PATH: serve the model at PATH under this name; may be repeated."
     )
+    model_config_name: Annotated[str | None, Field(pattern=r"^[^/\x00]+$")] = Field(
+        None, description="Take a model's configs/NAME.pbtxt, where it is there, in place of its config.pbtxt."
+    )
     model_control_mode: ControlMode = Field(
         ControlMode.NONE,
         description="Load all models at the start and no more, or go on with what comes, changes and goes on disk "
@@ -132,6 +135,9 @@ class Settings(BaseSettings):
         0, description="Threads within one operation; 0 takes the CPU limit of the container or the machine."
     )
     inter_op_threads: _Count = Field(0, description="Threads over operations; 0 likewise.")
+    op_library: Annotated[tuple[Path, ...], NoDecode] = Field(
+        (), description="A shared library with further TensorFlow operations, for all models; may be repeated."
+    )
     drain_delay: Annotated[FiniteFloat, Ge(0)] = Field(
         0.0, description="Seconds from SIGTERM, when the server stops to be ready, until it refuses new calls."
     )
@@ -146,7 +152,7 @@ class Settings(BaseSettings):
         LogFormat.DEFAULT, description="How a line of the log begins: as Triton's do, or with the date in full."
     )
 
-    @field_validator("model_repository", "model", "load_model", "grpc_address", mode="before")
+    @field_validator("model_repository", "model", "load_model", "op_library", "grpc_address", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         """In an environment variable, repeated values are separated by commas."""

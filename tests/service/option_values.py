@@ -9,6 +9,7 @@ from service.settings import ControlMode, ResponseCompression
 VALUES = {
     "model_repository": ("models", (Path("models"),)),
     "model": ("clip=a=b", ("clip=a=b",)),
+    "model_config_name": ("canary", "canary"),
     "model_control_mode": ("explicit", ControlMode.EXPLICIT),
     "load_model": ("clip", ("clip",)),
     "repository_poll_secs": ("2", 2),
@@ -37,6 +38,7 @@ VALUES = {
     "instance_count": ("3", 3),
     "intra_op_threads": ("4", 4),
     "inter_op_threads": ("5", 5),
+    "op_library": ("ops.so", (Path("ops.so"),)),
     "drain_delay": ("1.5", 1.5),
     "drain_timeout": ("0", 0.0),
     "log_info": ("false", False),

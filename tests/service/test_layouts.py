@@ -359,3 +359,19 @@ def test_a_bare_savedmodel_is_its_models_directory_whatever_its_name(tmp_path):
     make(tmp_path, "export/saved_model.pb", "7/saved_model.pb", "7/config.pbtxt")
 
     assert [model_directory(tmp_path / name) for name in ("export", "7")] == [tmp_path / "export", tmp_path / "7"]
+
+
+@pytest.mark.parametrize(
+    ("paths", "chosen"),
+    [
+        (["config.pbtxt", "configs/canary.pbtxt", "configs/other.pbtxt"], "configs/canary.pbtxt"),
+        (["configs/canary.pbtxt"], "configs/canary.pbtxt"),
+        (["config.pbtxt", "configs/other.pbtxt"], "config.pbtxt"),
+        (["config.pbtxt", "configs/canary.pbtxt/"], "config.pbtxt"),
+    ],
+)
+def test_named_configuration_goes_before_the_usual_one_where_it_is_there(tmp_path, paths, chosen):
+    make(tmp_path, "clip/7/saved_model.pb", *(f"clip/{path}" for path in paths))
+    (source,) = find_models(tmp_path, "canary")
+
+    assert source.config_path == tmp_path / "clip" / chosen

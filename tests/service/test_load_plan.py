@@ -59,6 +59,21 @@ def test_new_version_leaves_the_others_as_they_are(directory):
     assert changed(plan(directory), before) == [3]
 
 
+@pytest.mark.parametrize("name", ["configs/canary.pbtxt", "labels.txt"])
+def test_change_of_a_named_configuration_or_of_the_labels_above_it_concerns_every_version(directory, name):
+    (directory / "configs").mkdir()
+    (directory / "configs" / "canary.pbtxt").write_text("version_policy { all {} }")
+    (directory / "labels.txt").touch()
+
+    def look():
+        return make_plan(find_model(directory, "clip", "canary"))
+
+    before = look()
+    touch(directory / name)
+
+    assert changed(look(), before) == [1, 2]
+
+
 def test_override_takes_the_place_of_the_file(directory):
     overridden = plan(directory, ModelConfig(max_batch_size=9))
 

@@ -80,10 +80,12 @@ def test_op_libraries_of_all_models_are_loaded_for_all(chosen):
             "a": config('model_operations { op_library_filename: [ "one.so", "two.so" ] }'),
             "b": config('model_operations { op_library_filename: "three.so" }'),
         },
-        Settings(),
+        Settings(op_library=["zero.so"]),
     )
 
-    assert [[path.name for path in each.op_libraries] for each in chosen] == [["one.so", "two.so", "three.so"]]
+    assert [[path.name for path in each.op_libraries] for each in chosen] == [
+        ["zero.so", "one.so", "two.so", "three.so"]
+    ]
 
 
 @pytest.mark.parametrize(

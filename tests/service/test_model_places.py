@@ -75,6 +75,16 @@ def test_no_path_at_all_is_refused():
         places()
 
 
+def test_named_configuration_is_taken_wherever_a_model_is_found(tmp_path):
+    for model in ("one/clip", "single"):
+        make(tmp_path, f"{model}/7/saved_model.pb", f"{model}/config.pbtxt", f"{model}/configs/canary.pbtxt")
+    chosen = ModelPlaces([tmp_path / "one"], [f"mine={tmp_path / 'single'}"], config_name="canary")
+    found = [*chosen.all_models(), chosen.find("clip"), chosen.find("mine")]
+
+    assert [source.name for source in found] == ["clip", "mine", "clip", "mine"]
+    assert {source.config_path.name for source in found} == {"canary.pbtxt"}
+
+
 # By name. --------------------------------------------------------------------------------------------------------
 
 

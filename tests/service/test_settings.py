@@ -61,6 +61,7 @@ def test_comma_in_a_given_value_separates_nothing():
     [
         ("repository_poll_secs", "0"),
         ("repository_poll_secs", "0.5"),
+        ("model_config_name", "../secret"),
         ("grpc_port", "-1"),
         ("grpc_port", "65536"),
         ("grpc_port", "http"),
