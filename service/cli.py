@@ -16,6 +16,7 @@ from rich.console import Console
 import service
 from service import inspection, logs
 from service.errors import LoadError
+from service.inspection import InspectedVersion
 from service.logs import LogOptions
 from service.server import Server
 from service.settings import SWITCHES, Settings
@@ -140,16 +141,27 @@ app.command("serve", help="Serve the models at the given paths until SIGTERM.")(
 @app.command("inspect")
 def inspect_command(
     path: Annotated[Path, typer.Argument(metavar="PATH", help="A SavedModel or a directory of models, in any layout.")],
+    *,
+    config: Annotated[
+        bool, typer.Option("--config", help="Print each model's completed configuration as a config.pbtxt instead.")
+    ] = False,
 ) -> None:
     """Print the signatures of every model at PATH, and whether each can be batched."""
     logs.configure(LogOptions(info=False))
-    try:
-        tables = inspection.tables(path)
-    except LoadError as error:
-        raise _Failure(str(error)) from None
     console = Console(width=None if sys.stdout.isatty() else 160)
-    for table in tables:
-        console.print(table)
+
+    def show(found: InspectedVersion) -> None:
+        if not config:
+            console.print(found.table())
+        elif found.is_latest:
+            typer.echo(f"# model {found.model}, completed from version {found.version}\n{found.completed_config()}")
+
+    try:
+        problems = inspection.inspect(path, show)
+    except LoadError as error:
+        problems = [str(error)]
+    if problems:
+        raise _Failure("\nsignet: ".join(problems))
 
 
 @app.callback(invoke_without_command=True)

@@ -60,6 +60,21 @@ class CompletedConfig:
             model.parameters[SIGNATURES].string_value = self._summary
         return model
 
+    def as_file(self) -> ModelConfig:
+        """Return what a config.pbtxt may say to get this very configuration.
+
+        Dims that no file can say (an unknown rank, a size of 0) are left out, which leaves them to the SavedModel.
+        """
+        config = ModelConfig()
+        config.CopyFrom(self.model)
+        config.parameters.pop(SIGNATURES, None)
+        config.ClearField("dynamic_batching")  # each signature has its own, and one without would inherit it
+        for name, signature in self.signatures.items():
+            _leave_out_unsayable_dims(config.signatures[name], signature)
+            if name == self.default_signature:
+                _leave_out_unsayable_dims(config, signature)
+        return config
+
     def for_signature(self, name: str) -> ModelConfig:
         """Return what ModelConfig answers to ``MODEL:SIGNATURE``.
 
@@ -121,6 +136,13 @@ def _with_signature(base: ModelConfig, signature: SignatureConfig | None) -> Mod
         if signature.HasField("dynamic_batching"):
             config.dynamic_batching.CopyFrom(signature.dynamic_batching)
     return config
+
+
+def _leave_out_unsayable_dims(config: ModelConfig | SignatureConfig, signature: Signature) -> None:
+    specs = (*signature.inputs, *signature.outputs)
+    for tensor, spec in zip((*config.input, *config.output), specs, strict=True):
+        if spec.shape is None or 0 in spec.shape:
+            tensor.ClearField("dims")
 
 
 def _label_filenames(config: SignatureConfig) -> dict[str, str]:

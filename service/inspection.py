@@ -1,5 +1,7 @@
-"""What ``signet inspect`` shows: a table per model with its signatures, tensors and whether each can be batched."""
+"""What ``signet inspect`` shows of a version: its signatures as a table, or its completed configuration."""
 
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rich.markup import escape
@@ -7,49 +9,108 @@ from rich.table import Table
 
 from protos.model_config_pb2 import ModelConfig
 from service import saved_model
+from service.config_completion import ConfigDefaults, complete
 from service.errors import LoadError
 from service.layouts import ModelSource, find_models, saved_model_directory
-from service.model_config import MODEL_FILENAME, graph_tags, read_config
+from service.load_plan import read_source_config
+from service.model_config import MODEL_FILENAME, check_supported, config_text, graph_tags
 from service.signature import Signature, TensorSpec
 from service.versions import versions_to_serve
 
 
-def tables(path: Path) -> list[Table]:
-    """Return a table for each version that would be served.
+@dataclass(frozen=True)
+class InspectedVersion:
+    """A version that would be served, as far as its graph and its configuration tell.
+
+    Attributes:
+        model: the model's name.
+        version: its number.
+        is_latest: whether no higher version would be served.
+        config: as read; empty when there is none.
+        signatures: those that can be served, ascending.
+        unavailable: the others, each with the reason.
+    """
+
+    model: str
+    version: int
+    is_latest: bool
+    config: ModelConfig = field(repr=False)
+    signatures: Mapping[str, Signature] = field(repr=False)
+    unavailable: Mapping[str, str] = field(repr=False)
+
+    def table(self) -> Table:
+        """Return a table of the signatures with their tensors, and whether each can be batched."""
+        table = Table(
+            title=f"model {escape(self.model)}, version {self.version}", title_justify="left", show_lines=True
+        )
+        for column in ("signature", "inputs", "outputs", "effect", "batchable"):
+            table.add_column(column, overflow="fold")
+        for signature in self.signatures.values():
+            table.add_row(
+                escape(signature.name),
+                _lines(signature.inputs),
+                _lines(signature.outputs),
+                signature.effect.value,
+                _batchable(signature),
+            )
+        for key, reason in self.unavailable.items():
+            table.add_row(escape(key), "", "", "", f"[red]cannot be served:[/] {escape(reason)}")
+        return table
+
+    def completed_config(self) -> str:
+        """Return the configuration as a server with default options completes it, as the text of a config.pbtxt.
+
+        Raises:
+            LoadError: the configuration contradicts the SavedModel or itself.
+        """
+        completed = complete(
+            self.config,
+            model=self.model,
+            signatures=self.signatures,
+            unavailable=self.unavailable,
+            defaults=ConfigDefaults(),
+        )
+        return config_text(completed.as_file())
+
+
+def inspect(path: Path, show: Callable[[InspectedVersion], None]) -> list[str]:
+    """Show every version of every model of a path that would be served.
+
+    Args:
+        path: a model, or a directory of models.
+        show: may raise LoadError, which concerns that version alone.
+
+    Returns:
+        What is wrong with those that cannot be served, a line each.
 
     Raises:
-        LoadError: there is no model at the path, or one of them is broken.
+        LoadError: there is no model at the path.
     """
-    return [table for source in find_models(path) for table in _tables_of(source)]
+    return [problem for source in find_models(path) for problem in _inspect_model(source, show)]
 
 
-def _tables_of(source: ModelSource) -> list[Table]:
+def _inspect_model(source: ModelSource, show: Callable[[InspectedVersion], None]) -> Iterator[str]:
     if source.problem is not None:
-        raise LoadError(f"model '{source.name}': {source.problem}")
-    config = ModelConfig() if source.config_path is None else read_config(source.config_path)
-    filename = config.default_model_filename or MODEL_FILENAME
-    return [
-        _table(source.name, version, saved_model_directory(source.versions[version], filename), config)
-        for version in versions_to_serve(source.versions, config.version_policy, model=source.name)
-    ]
+        yield f"model '{source.name}': {source.problem}"
+        return
+    try:
+        config = read_source_config(source)
+        check_supported(config, model=source.name)
+        chosen = versions_to_serve(source.versions, config.version_policy, model=source.name)
+    except LoadError as error:
+        yield str(error)
+        return
+    for version in chosen:
+        try:
+            show(_inspect_version(source, version, config, is_latest=version == chosen[-1]))
+        except LoadError as error:
+            yield str(error)
 
 
-def _table(name: str, version: int, path: Path, config: ModelConfig) -> Table:
+def _inspect_version(source: ModelSource, version: int, config: ModelConfig, *, is_latest: bool) -> InspectedVersion:
+    path = saved_model_directory(source.versions[version], config.default_model_filename or MODEL_FILENAME)
     description = saved_model.describe(path, tags=graph_tags(config))
-    table = Table(title=f"model {escape(name)}, version {version}", title_justify="left", show_lines=True)
-    for column in ("signature", "inputs", "outputs", "effect", "batchable"):
-        table.add_column(column, overflow="fold")
-    for signature in description.signatures.values():
-        table.add_row(
-            escape(signature.name),
-            _lines(signature.inputs),
-            _lines(signature.outputs),
-            signature.effect.value,
-            _batchable(signature),
-        )
-    for key, reason in description.unavailable.items():
-        table.add_row(escape(key), "", "", "", f"[red]cannot be served:[/] {escape(reason)}")
-    return table
+    return InspectedVersion(source.name, version, is_latest, config, description.signatures, description.unavailable)
 
 
 def _lines(specs: tuple[TensorSpec, ...]) -> str:

@@ -53,6 +53,11 @@ def read_config(path: Path) -> ModelConfig:
         raise LoadError(f"{path}: cannot be read: {error.strerror}") from error
 
 
+def config_text(config: ModelConfig) -> str:
+    """Return a configuration as the text of a config.pbtxt."""
+    return text_format.MessageToString(config, as_utf8=True)
+
+
 def parse_override(text: str, *, model: str) -> ModelConfig:
     """Read the configuration that a caller gives for one load.
 

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 import typer
+from google.protobuf import text_format
 from typer.testing import CliRunner
 
 import service
+from protos.model_config_pb2 import ModelConfig
 from service import cli
 from service.settings import SWITCHES, Settings
 from tests.service.option_values import VALUES
@@ -157,6 +159,25 @@ def test_unknown_option_names_itself_on_one_line():
 @pytest.mark.parametrize("command", ["serve", "inspect"])
 def test_missing_path_is_one_line(tmp_path, command):
     assert f"{tmp_path / 'nothing'}: no such directory" in failure(command, tmp_path / "nothing")
+
+
+def test_inspect_prints_every_model_and_fails_when_one_cannot_be_served(export, tmp_path):
+    (tmp_path / "good").symlink_to(export("module"))
+    (tmp_path / "bad/1").mkdir(parents=True)
+    tables = CliRunner().invoke(cli.app, ["inspect", str(tmp_path)])
+    configs = CliRunner().invoke(cli.app, ["inspect", "--config", str(tmp_path)])
+
+    assert [tables.exit_code, configs.exit_code] == [1, 1]
+    assert "model good, version 1" in tables.stdout
+    assert text_format.Parse(configs.stdout, ModelConfig()).name == "good"
+    for result in (tables, configs):
+        (line,) = result.stderr.splitlines()
+        assert line.startswith("signet: ")
+        assert f"{tmp_path / 'bad/1'}: no SavedModel" in line
+
+
+def test_inspect_succeeds_when_all_can_be_served(export):
+    assert CliRunner().invoke(cli.app, ["inspect", "--config", str(export("module"))]).exit_code == 0
 
 
 def test_nothing_to_serve_is_one_line():
