@@ -11,6 +11,7 @@ from service.config_completion import complete
 from service.errors import LoadError
 from service.labels import read_labels
 from service.layouts import model_directory, saved_model_directory
+from service.memory_limit import warn_if_too_large
 from service.model_config import MODEL_FILENAME, graph_tags, thread_counts
 from service.model_version import ModelVersion
 from service.row_probe import probe_signatures
@@ -88,6 +89,7 @@ def load_version(name: str, version: int, directory: Path, config: ModelConfig, 
     """
     _check_process(config, name)
     path = saved_model_directory(directory, config.default_model_filename or MODEL_FILENAME)
+    warn_if_too_large(path, model=name, version=version)
     servable = saved_model.load(path, model=name, version=version, tags=graph_tags(config))
     with ExitStack() as undone_on_failure:
         undone_on_failure.callback(servable.close)

@@ -17,6 +17,7 @@ from service.errors import LoadError
 from service.layouts import ModelSource
 from service.loading import configure_runtime, load_version
 from service.log_rpcs import LogRpcs
+from service.memory_limit import log_memory
 from service.model_control import ModelControl
 from service.model_places import ModelPlaces
 from service.model_version import ModelVersion
@@ -100,6 +101,7 @@ class Server:
         for source in sources:
             self._repository.add(source)
         configure_runtime(self._repository.configurations(), self._settings)
+        log_memory()
         transport = GrpcioTransport(
             self._servicer, self._health, self._settings.grpc_targets(), channel_options(self._settings)
         )

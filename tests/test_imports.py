@@ -17,9 +17,9 @@ ROOT = Path(__file__).resolve().parents[1]
 FAMILY = {"model_config", "config_tensors", "reshaping", "config_completion", "completed_config"}
 LAYERS = [
     {"__init__"},
-    {"errors", "datatypes", "model_statistics", "logs", "caller", "file_identity", "alias"},
+    {"errors", "datatypes", "model_statistics", "logs", "caller", "file_identity", "alias", "cgroups"},
     {"signature", "parameters", "raw_tensor", "layouts", "status", "shared_memory", "system_region", "cuda_region"},
-    {"request", "servable", "region_parameters", "classification", "trace_settings"},
+    {"request", "servable", "region_parameters", "classification", "trace_settings", "memory_limit"},
     {"codec", "statistics_codec", "stream_codec", "versions", "saved_model", *FAMILY},
     {"queue_options", "settings", "labels", "load_plan", "model_places", "uploads"},
     {"model_version"},

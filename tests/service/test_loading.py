@@ -5,7 +5,7 @@ import pytest
 from google.protobuf import text_format
 
 from protos.model_config_pb2 import ModelConfig
-from service import loading, saved_model
+from service import loading, memory_limit, saved_model
 from service.errors import LoadError
 from service.loading import configure_runtime, load_version
 from service.settings import Settings
@@ -161,6 +161,14 @@ def test_savedmodel_is_found_under_the_name_that_the_configuration_gives(load, e
     (tmp_path / "mine").symlink_to(export("module"))
 
     assert load(tmp_path, 'default_model_filename: "mine"').find_signature(None)
+
+
+def test_version_that_cannot_fit_into_memory_is_announced_and_tried(load, monkeypatch, caplog):
+    monkeypatch.setattr(memory_limit, "memory", lambda: memory_limit.Memory(1 << 20, 1 << 20, "a full machine"))
+
+    assert load("module")
+    assert "model 'clip' version 7: its variables" in caplog.text
+    assert "0 MiB are left of the 1 MiB of a full machine" in caplog.text
 
 
 def test_labels_are_those_of_the_files_in_the_models_directory(load, export, tmp_path):

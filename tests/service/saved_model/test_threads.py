@@ -3,6 +3,7 @@
 import pytest
 
 from service.saved_model.threads import default_threads, v1_limit, v2_limit
+from tests.service.recorded_cgroups import RECORDINGS, lay_out
 
 
 @pytest.mark.parametrize(
@@ -18,16 +19,23 @@ def test_v1_limit_is_quota_over_period(quota, cpus):
 
 
 def threads(tmp_path, membership, files, cores=40):
-    for name, text in files.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text)
-    member = tmp_path / "membership"
-    member.write_text(membership)
-    return default_threads(tmp_path, member, cores)
+    return default_threads(lay_out({"self": membership, **files}, tmp_path), cores)
 
 
-def test_limit_of_a_container_with_a_name_space_of_its_own(tmp_path):
-    assert threads(tmp_path, "0::/\n", {"cpu.max": "400000 100000"}) == 4
+@pytest.mark.parametrize(
+    ("recording", "expected"),
+    [
+        ("v1 container without a name space of its own", 3),
+        ("v1 node, a service in a slice", 3),
+        ("v1 unlimited, version 2 mounted beside it", 40),
+        ("v2 container with a name space of its own", 4),
+        ("v2 nested: the pod's limit is tighter than the container's", 2),
+        ("v2 unlimited", 40),
+        ("no cgroups", 40),
+    ],
+)
+def test_threads_on_a_node_with_forty_cores(tmp_path, recording, expected):
+    assert default_threads(lay_out(RECORDINGS[recording], tmp_path), cores=40) == expected
 
 
 def test_a_fraction_is_rounded_up(tmp_path):
@@ -39,20 +47,6 @@ def test_the_tightest_ancestor_counts(tmp_path):
     files = {"pod/box/cpu.max": "max 100000", "pod/cpu.max": "200000 100000", "cpu.max": "800000 100000"}
 
     assert threads(tmp_path, "0::/pod/box\n", files) == 2
-
-
-def test_v1_controllers_may_share_a_mount(tmp_path):
-    files = {"cpu,cpuacct/box/cpu.cfs_quota_us": "300000", "cpu,cpuacct/box/cpu.cfs_period_us": "100000"}
-
-    assert threads(tmp_path, "12:memory:/box\n4:cpu,cpuacct:/box\n", files) == 3
-
-
-def test_without_a_limit_the_usable_cores_count(tmp_path):
-    assert threads(tmp_path, "0::/\n", {"cpu.max": "max 100000"}, cores=6) == 6
-
-
-def test_a_machine_without_cgroups_uses_its_cores(tmp_path):
-    assert default_threads(tmp_path, tmp_path / "none", 6) == 6
 
 
 def test_never_more_than_the_usable_cores(tmp_path):
