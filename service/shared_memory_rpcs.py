@@ -1,5 +1,6 @@
 """The RPCs that register, list and forget regions of shared memory."""
 
+import logging
 from functools import partial
 
 from protos import grpc_service_pb2 as pb
@@ -8,7 +9,9 @@ from service.cuda_region import CudaRegion
 from service.errors import NotFoundError
 from service.servicer import UnaryMethods
 from service.shared_memory import R, Regions
-from service.system_region import SystemRegion
+from service.system_region import SystemRegion, room
+
+logger = logging.getLogger(__name__)
 
 
 class SharedMemoryRpcs:
@@ -20,6 +23,7 @@ class SharedMemoryRpcs:
 
     def __init__(self, regions: Regions) -> None:
         self._regions = regions
+        self._told_room = False
 
     def unary_methods(self) -> UnaryMethods:
         """Return the RPCs for POSIX shared memory and those for GPU memory."""
@@ -50,7 +54,14 @@ class SharedMemoryRpcs:
         self._regions.check_open_to(caller)
         name = request.name
         self._regions.register(name, partial(SystemRegion, name, request.key, request.offset, request.byte_size))
+        self._tell_room()
         return pb.SystemSharedMemoryRegisterResponse()
+
+    def _tell_room(self) -> None:
+        """Log at the first use how much there is, since containers get 64 MiB unless told otherwise."""
+        if not self._told_room:
+            self._told_room = True
+            logger.info("a client registered shared memory; %s", room())
 
     def system_unregister(
         self, request: pb.SystemSharedMemoryUnregisterRequest, caller: Caller

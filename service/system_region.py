@@ -25,6 +25,19 @@ _MAX_CALL_BYTES: Final = 0x7FFFF000
 _BLOCK_BYTES: Final = 512
 
 
+_MIB: Final = 1 << 20
+
+
+def room() -> str:
+    """Return how large the place of shared memory is, and how much of it is free, for the log."""
+    try:
+        place = os.statvfs(DIRECTORY)
+    except OSError as error:
+        return f"{DIRECTORY} cannot be looked at: {error.strerror}"
+    total, free = (blocks * place.f_frsize // _MIB for blocks in (place.f_blocks, place.f_bavail))
+    return f"{free} MiB of the {total} MiB of {DIRECTORY} are free"
+
+
 class SystemRegion:
     """A part of a POSIX shared-memory object. It stays usable after the object's name is unlinked.
 

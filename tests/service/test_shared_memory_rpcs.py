@@ -1,5 +1,8 @@
 """The RPCs of shared memory: what they do, and for whom."""
 
+import logging
+import shutil
+
 import pytest
 
 from protos import grpc_service_pb2 as pb
@@ -8,6 +11,7 @@ from service.cuda_region import CudaRegion
 from service.errors import AlreadyExistsError, InternalError, InvalidArgumentError, NotFoundError, UnimplementedError
 from service.shared_memory import Regions
 from service.shared_memory_rpcs import SharedMemoryRpcs
+from service.system_region import DIRECTORY
 from tests.memory_objects import memory_objects
 
 LOCAL, REMOTE = Caller(is_local=True), Caller(is_local=False)
@@ -52,6 +56,23 @@ def test_all_six_are_offered(rpcs):
         assert request_type.DESCRIPTOR.name == f"{name}Request"
         if not name.endswith("Register"):
             assert method(request_type(), LOCAL).DESCRIPTOR.name == f"{name}Response"
+
+
+def test_first_registration_tells_the_log_how_much_shared_memory_there_is(rpcs, memory, caplog):
+    total_mib = shutil.disk_usage(DIRECTORY).total >> 20
+    with caplog.at_level(logging.INFO, "service"):
+        register(rpcs, memory, "a")
+        register(rpcs, memory, "b")
+
+    (record,) = caplog.records
+    assert f"MiB of the {total_mib} MiB of /dev/shm are free" in record.getMessage()
+
+
+def test_refused_registration_tells_the_log_nothing(rpcs, memory, caplog):
+    with caplog.at_level(logging.INFO, "service"), pytest.raises(InvalidArgumentError):
+        register(rpcs, memory, byte_size=1 << 40)
+
+    assert not caplog.records
 
 
 def test_status_tells_what_was_registered(rpcs, memory):
