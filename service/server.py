@@ -103,7 +103,11 @@ class Server:
         configure_runtime(self._repository.configurations(), self._settings)
         log_memory()
         transport = GrpcioTransport(
-            self._servicer, self._health, self._settings.grpc_targets(), channel_options(self._settings)
+            self._servicer,
+            self._health,
+            self._settings.grpc_targets(),
+            channel_options(self._settings),
+            socket_mode=int(self._settings.grpc_unix_socket_mode, 8),
         )
         self._handle_signals()
         self._health.set_ready(ready=False)

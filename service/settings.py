@@ -78,6 +78,9 @@ class Settings(BaseSettings):
         description="Where to listen for gRPC: an IP address or unix:PATH; may be repeated.",
     )
     grpc_port: Annotated[int, Ge(0), Le(65535)] = Field(8001, description="Port for gRPC; 0 takes a free one.")
+    grpc_unix_socket_mode: Annotated[str, Field(pattern=r"^0?[0-7]{3}$")] = Field(
+        "660", description="Permissions of the files of Unix sockets, in octal; to connect takes the right to write."
+    )
     grpc_infer_response_compression_level: ResponseCompression = Field(
         ResponseCompression.NONE, description="Compress answers, for clients that accept gzip or deflate."
     )

@@ -19,6 +19,7 @@ from service.transports.health import Health
 from service.transports.lasting import LastingCalls
 from service.transports.reflection import reflection_handler
 from service.transports.stream import InferStream
+from service.transports.unix_socket import SCHEME, private_socket
 
 SERVICE_NAME: Final = "inference.GRPCInferenceService"
 
@@ -38,7 +39,13 @@ class GrpcioTransport:
     """Serves the protocol, grpc.health.v1 and reflection on the given addresses, in the running event loop."""
 
     def __init__(
-        self, servicer: Servicer, health: Health, addresses: Sequence[str], options: Sequence[tuple[str, int]] = ()
+        self,
+        servicer: Servicer,
+        health: Health,
+        addresses: Sequence[str],
+        options: Sequence[tuple[str, int]] = (),
+        *,
+        socket_mode: int = 0o660,
     ) -> None:
         """Bind the addresses.
 
@@ -47,6 +54,7 @@ class GrpcioTransport:
             health: answers grpc.health.v1.
             addresses: gRPC addresses, such as ``127.0.0.1:8001`` or ``unix:/run/signet.sock``; port 0 means any.
             options: further channel arguments of gRPC.
+            socket_mode: permissions of Unix sockets.
 
         Raises:
             OSError: an address cannot be bound; the text names it.
@@ -63,14 +71,15 @@ class GrpcioTransport:
                 reflection_handler(self._lasting),
             ]
         )
-        self.addresses = [self._bind(address) for address in addresses]
+        self.addresses = [self._bind(address, socket_mode) for address in addresses]
 
-    def _bind(self, address: str) -> str:
-        try:
-            port = self._server.add_insecure_port(address)
-        except RuntimeError as error:
-            raise OSError(f"cannot listen on {address}: is another server using it?") from error
-        return address if address.startswith("unix:") else f"{address.rpartition(':')[0]}:{port}"
+    def _bind(self, address: str, socket_mode: int) -> str:
+        with private_socket(address, socket_mode):
+            try:
+                port = self._server.add_insecure_port(address)
+            except RuntimeError as error:
+                raise OSError(f"cannot listen on {address}: is another server using it?") from error
+        return address if address.startswith(SCHEME) else f"{address.rpartition(':')[0]}:{port}"
 
     async def start(self) -> None:
         """Start to take calls."""

@@ -17,6 +17,7 @@ VALUES = {
     "strict_readiness": ("true", True),
     "grpc_address": ("::1", ("::1",)),
     "grpc_port": ("9001", 9001),
+    "grpc_unix_socket_mode": ("0600", "0600"),
     "grpc_infer_response_compression_level": ("medium", ResponseCompression.MEDIUM),
     "grpc_keepalive_time": ("30000", 30_000),
     "grpc_keepalive_timeout": ("5000", 5000),
