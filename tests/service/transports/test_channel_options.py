@@ -181,6 +181,34 @@ def test_old_connection_is_ended_and_calls_go_on_over_a_new_one():
     assert run(main)
 
 
+async def lifetime(address):
+    """Return for how many seconds a server keeps a new connection."""
+    loop = asyncio.get_running_loop()
+    async with grpc.aio.insecure_channel(address, options=CLIENT_OPTIONS) as channel:
+        state = channel.get_state(try_to_connect=True)
+        while state is not grpc.ChannelConnectivity.READY:
+            await channel.wait_for_state_change(state)
+            state = channel.get_state()
+        begun = loop.time()
+        await channel.wait_for_state_change(state)
+        return loop.time() - begun
+
+
+def test_connections_of_one_age_do_not_end_together():
+    """gRPC spreads the age by a tenth to both sides, so that not all clients of a server connect anew at once."""
+    age_s, connections = 1.0, 32
+
+    async def main():
+        with serving(kit()) as served:
+            async with connected(served, grpc_max_connection_age=int(1000 * age_s)) as client:
+                return await asyncio.gather(*(lifetime(client.address) for _ in range(connections)))
+
+    lifetimes = run(main)
+    assert min(lifetimes) > 0.89 * age_s
+    assert min(lifetimes) < age_s < max(lifetimes)
+    assert max(lifetimes) - min(lifetimes) > 0.05 * age_s
+
+
 def test_zero_means_that_connections_may_grow_old():
     names = {name for name, _ in channel_options(Settings())}
 
