@@ -65,6 +65,7 @@ class Counts:
         queued_rows: their rows.
         running_batches: batches that run.
         running_tasks: tasks in them.
+        running: the same by options object; one of which nothing runs is left out.
         lanes: the numbers of each options object that was ever used.
     """
 
@@ -72,6 +73,7 @@ class Counts:
     queued_rows: int
     running_batches: int
     running_tasks: int
+    running: Mapping[QueueOptions, int]
     lanes: Mapping[QueueOptions, LaneCounts]
 
 

@@ -4,6 +4,7 @@ import logging
 import math
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Self
 
@@ -12,6 +13,7 @@ from batching.batch import Batch
 from batching.batch_record import BatchRecord
 from batching.counts import Counts
 from batching.errors import BatchingError, StoppedError, TaskCancelledError
+from batching.options import QueueOptions
 from batching.processor import Processor, Run
 from batching.sleepers import Sleepers
 from batching.task import Task, failure
@@ -151,11 +153,15 @@ class BatchScheduler:
     def counts(self) -> Counts:
         """What waits and what runs at this moment."""
         with self._lock:
+            running: Counter[QueueOptions] = Counter()
+            for batch in self._running:
+                running[batch.options] += len(batch.tasks)
             return Counts(
                 queued_tasks=self._backlog.num_tasks,
                 queued_rows=self._backlog.size,
                 running_batches=len(self._running),
-                running_tasks=sum(len(batch.tasks) for batch in self._running),
+                running_tasks=running.total(),
+                running=running,
                 lanes={lane.options: lane.counts() for lane in self._backlog.lanes},
             )
 

@@ -15,6 +15,7 @@ from typing import Final, Self
 from tritonclient.grpc import InferenceServerClient
 from tritonclient.utils import InferenceServerException
 
+_HTTP_ANNOUNCEMENT: Final = re.compile(r"HTTP at (127\.0\.0\.1:\d+)")
 _ANNOUNCEMENT: Final = re.compile(r"gRPC at (127\.0\.0\.1:\d+)")
 _LOG_LINES_KEPT: Final = 200
 _LOG_LINES_SHOWN: Final = 15
@@ -34,9 +35,11 @@ class ServerProcess:
 
     Attributes:
         address: host and port of gRPC, known after ``wait_until_ready``.
+        http_address: of the port for probes and metrics, likewise; "" where that is switched off.
     """
 
     address: str
+    http_address = ""
 
     def __init__(self, model: Path, *options: str) -> None:
         """Start the server.
@@ -45,7 +48,8 @@ class ServerProcess:
             model: what to serve.
             options: further options of ``signet serve``.
         """
-        command = [sys.executable, "-m", "service", "serve", str(model), "--grpc-port", "0", *options]
+        command = [sys.executable, "-m", "service", "serve", str(model), "--grpc-port", "0", "--metrics-port", "0"]
+        command += options
         self._log: deque[str] = deque(maxlen=_LOG_LINES_KEPT)
         self._announced: Future[str] = Future()
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -141,6 +145,8 @@ class ServerProcess:
     def _read_log(self) -> None:
         for line in self._process.stdout or ():
             self._log.append(line.rstrip())
+            if http := _HTTP_ANNOUNCEMENT.search(line):  # comes before that of gRPC
+                self.http_address = http[1]
             announcement = _ANNOUNCEMENT.search(line)
             if announcement and not self._announced.done():
                 self._announced.set_result(announcement[1])

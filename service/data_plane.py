@@ -19,6 +19,8 @@ from batching.errors import (
     DeadlineError,
     QueueFullError,
     QueueTimeoutError,
+    RowsMismatchError,
+    RunError,
     StoppedError,
     TaskCancelledError,
 )
@@ -36,7 +38,7 @@ from service.errors import (
     UnavailableError,
 )
 from service.input_checks import Place, check_inputs, check_outputs
-from service.model_statistics import RunDurations
+from service.model_statistics import FailureReason, RunDurations
 from service.model_version import ModelVersion, ServedSignature, SignatureKey
 from service.parameters import RequestParameters
 from service.request import Done, InferRequest, InferResponse, Ticket, name_request
@@ -197,7 +199,7 @@ def _record_and_answer(taken: _Taken, rows: int, result: TaskResult) -> InferRes
     total_ns = time.monotonic_ns() - taken.received_ns
     statistics = taken.served.statistics
     if result.error is not None:
-        statistics.record_failure(total_ns)
+        statistics.record_failure(total_ns, _failure_reason(result.error))
         return _failure(result.error, taken)
     statistics.record_success(
         rows,
@@ -234,6 +236,17 @@ def _refusal(error: BatchingError, place: Place) -> SignetError:
     if isinstance(error, StoppedError):
         return UnavailableError(f"the server is stopping or the version is being unloaded ({place})")
     return place.invalid(str(error))
+
+
+def _failure_reason(error: BaseException) -> FailureReason:
+    """Return what a request that was taken and has no answer is counted under."""
+    if isinstance(error, QueueTimeoutError):
+        return FailureReason.REJECTED
+    if isinstance(error, TaskCancelledError | DeadlineError):
+        return FailureReason.CANCELED
+    if isinstance(error, SignetError | RunError | RowsMismatchError):
+        return FailureReason.BACKEND
+    return FailureReason.OTHER
 
 
 def _failure(error: BaseException, taken: _Taken) -> SignetError:

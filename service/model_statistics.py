@@ -8,13 +8,35 @@ failed. Requests that validation refused are counted nowhere.
 
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Final
+
+from service.histogram import Histogram
 
 MOST_SIZES: Final = 1000
 """Sizes of runs that are told apart for a signature. Callers choose the size of what runs alone, without a limit."""
+
+LATENCY_BOUNDS_NS: Final = tuple(
+    round(seconds * 1e9)
+    for seconds in (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
+)
+"""Where the buckets of the latency histogram end, in nanoseconds; few, because each is a series per signature."""
+
+
+class FailureReason(Enum):
+    """Why a request that was taken into the queue has no answer, in Triton's words."""
+
+    REJECTED = "REJECTED"
+    """It waited longer than its timeout or the queue's policy allows."""
+    CANCELED = "CANCELED"
+    """Its caller gave it up, or its deadline passed, while it waited."""
+    BACKEND = "BACKEND"
+    """The model failed."""
+    OTHER = "OTHER"
+    """The server stopped before its turn came, or has a defect."""
 
 
 @dataclass(slots=True)
@@ -69,6 +91,8 @@ class Statistics:
         last_inference_ms: when a run last ended, in milliseconds since the epoch; 0 means never.
         success: requests answered, with their whole time in the server.
         fail: requests that failed in the model, expired in the queue or were cancelled there, with that time.
+        failures: the requests of ``fail`` by reason.
+        latencies: the requests of ``success`` by their whole time in the server, in nanoseconds.
         queue: from arrival in the queue to the start of the run, of the requests answered.
         compute: the parts of the runs, once per request answered.
         batches: the parts of the runs, once per run, for each size of a run in rows; runs of a further size, beyond the
@@ -80,6 +104,8 @@ class Statistics:
     last_inference_ms: int = 0
     success: Duration = field(default_factory=Duration)
     fail: Duration = field(default_factory=Duration)
+    failures: Counter[FailureReason] = field(default_factory=Counter)
+    latencies: Histogram = field(default_factory=lambda: Histogram(LATENCY_BOUNDS_NS))
     queue: Duration = field(default_factory=Duration)
     compute: Compute = field(default_factory=Compute)
     batches: dict[int, Compute] = field(default_factory=lambda: defaultdict(Compute))
@@ -91,6 +117,8 @@ class Statistics:
         self.last_inference_ms = max(self.last_inference_ms, other.last_inference_ms)
         for mine, theirs in ((self.success, other.success), (self.fail, other.fail), (self.queue, other.queue)):
             mine.add(theirs.ns, theirs.count)
+        self.failures.update(other.failures)
+        self.latencies.add(other.latencies)
         self.compute.add(other.compute)
         for size, compute in other.batches.items():
             self.batches[size].add(compute)
@@ -131,13 +159,20 @@ class SignatureStatistics:
             statistics = self._statistics
             statistics.inference_count += rows
             statistics.success.add(total_ns)
+            statistics.latencies.observe(total_ns)
             statistics.queue.add(queue_ns)
             statistics.compute.add_run(durations)
 
-    def record_failure(self, total_ns: int) -> None:
-        """Count one request that failed after it was taken into the queue."""
+    def record_failure(self, total_ns: int, reason: FailureReason) -> None:
+        """Count one request that failed after it was taken into the queue.
+
+        Args:
+            total_ns: its whole time in the server.
+            reason: why.
+        """
         with self._lock:
             self._statistics.fail.add(total_ns)
+            self._statistics.failures[reason] += 1
 
     def snapshot(self) -> Statistics:
         """Return a copy in which all counters are of one moment."""
@@ -149,7 +184,12 @@ class SignatureStatistics:
 
 def total(parts: Iterable[SignatureStatistics]) -> Statistics:
     """Return the sum over several signatures."""
+    return sum_of(part.snapshot() for part in parts)
+
+
+def sum_of(parts: Iterable[Statistics]) -> Statistics:
+    """Return the sum of counters of several signatures, each at one moment."""
     result = Statistics()
     for part in parts:
-        result.add(part.snapshot())
+        result.add(part)
     return result

@@ -48,7 +48,13 @@ class ServedSignature:
 
 
 class ModelVersion:
-    """One loaded version. Requests go to ``scheduler``, whose workers run them on the one shared servable."""
+    """One loaded version. Requests go to ``scheduler``, whose workers run them on the one shared servable.
+
+    Attributes:
+        load_s: how long it took to load, in seconds; set by whoever loads it.
+    """
+
+    load_s = 0.0
 
     def __init__(
         self,

@@ -7,17 +7,23 @@ import logging
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import service
 from protos.model_config_pb2 import ModelConfig
 from service.data_plane import DataPlane
 from service.errors import LoadError
+from service.http.pages import ServerPages
+from service.http.port import HttpPort
 from service.layouts import ModelSource
 from service.loading import configure_runtime, load_version
 from service.log_rpcs import LogRpcs
 from service.memory_limit import log_memory
+from service.metrics.collectors import make_registry
+from service.metrics.exposition import render
 from service.model_control import ModelControl
 from service.model_places import ModelPlaces
 from service.model_version import ModelVersion
@@ -81,6 +87,9 @@ class Server:
         self._stop = asyncio.Event()
         self._hurry = asyncio.Event()
 
+    def _is_live(self) -> bool:
+        return True
+
     def _is_ready(self) -> bool:
         return self._loaded and not self._draining and self._models_are_ready()
 
@@ -109,6 +118,10 @@ class Server:
             channel_options(self._settings),
             socket_mode=int(self._settings.grpc_unix_socket_mode, 8),
         )
+        with self._http_port():
+            await self._serve(transport, sources)
+
+    async def _serve(self, transport: GrpcioTransport, sources: list[ModelSource]) -> None:
         self._handle_signals()
         self._health.set_ready(ready=False)
         self._health.set_live()
@@ -120,6 +133,25 @@ class Server:
                 await self._stop.wait()
         finally:
             await self._shut_down(transport)
+
+    @contextlib.contextmanager
+    def _http_port(self) -> Iterator[None]:
+        """Answer probes and Prometheus during the block."""
+        settings = self._settings
+        if not settings.allow_metrics:
+            yield
+            return
+        registry = make_registry(self._repository, service.__version__)
+        pages = ServerPages(
+            is_live=self._is_live,
+            is_ready=self._is_ready,
+            is_model_ready=self._repository.is_ready,
+            metrics=partial(render, registry),
+        )
+        http = HttpPort(settings.metrics_address, settings.metrics_port, pages)
+        logger.info("listening for HTTP at %s", http.address)
+        with contextlib.closing(http):
+            yield
 
     def _sources(self) -> list[ModelSource]:
         """Return the models to load at the start.
@@ -177,7 +209,9 @@ class Server:
 
     def _load_version(self, name: str, version: int, directory: Path, config: ModelConfig) -> ModelVersion:
         with _quick_switches():
+            started = time.monotonic()
             loaded = load_version(name, version, directory, config, self._settings)
+            loaded.load_s = time.monotonic() - started
         if self._loaded:
             _settle_heap()
         return loaded

@@ -76,6 +76,7 @@ class Servicer:
         name: str,
         version: str,
         is_ready: Callable[[], bool],
+        is_live: Callable[[], bool] = lambda: True,
         regions: Regions | None = None,
         further: Sequence[Rpcs] = (),
     ) -> None:
@@ -87,6 +88,7 @@ class Servicer:
             name: of the server, as ServerMetadata tells it.
             version: of the server, likewise.
             is_ready: whether the server as a whole is ready.
+            is_live: whether the process and its workers are alive.
             regions: the shared memory that requests may name; None means that there is none.
             further: RPCs beside those of this class, each group in a file of its own.
         """
@@ -95,6 +97,7 @@ class Servicer:
         self._name = name
         self._version = version
         self._is_ready = is_ready
+        self._is_live = is_live
         self._regions = Regions(enabled=False) if regions is None else regions
         self._further = further
 
@@ -145,8 +148,8 @@ class Servicer:
         return self.infer(message, deadline, partial(_encode_for_stream, done), caller)
 
     def server_live(self, _request: pb.ServerLiveRequest) -> pb.ServerLiveResponse:
-        """Say that the process works."""
-        return pb.ServerLiveResponse(live=True)
+        """Say whether the process and its workers are alive."""
+        return pb.ServerLiveResponse(live=self._is_live())
 
     def server_ready(self, _request: pb.ServerReadyRequest) -> pb.ServerReadyResponse:
         """Say whether every model is ready and the server is not draining."""

@@ -108,6 +108,11 @@ class Settings(BaseSettings):
     grpc_max_connection_age_grace: _Count = Field(
         0, description="Milliseconds that its calls may then still take; 0 means as long as they need."
     )
+    allow_metrics: bool = Field(
+        default=True, description="Answer health probes and Prometheus over HTTP, on a port of its own."
+    )
+    metrics_address: str = Field("127.0.0.1", description="Where to listen for HTTP: an IP address.")
+    metrics_port: Annotated[int, Ge(0), Le(65535)] = Field(8002, description="Port for HTTP; 0 takes a free one.")
     server_id: str = Field("triton", description="The server's name in ServerMetadata; stock programs check it.")
     default_signature: str | None = Field(
         None, description="Signature of requests that name none, where a model's configuration does not say."

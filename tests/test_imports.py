@@ -12,11 +12,13 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# From the bottom to the top. A module may import what lies below its own layer; the members of a package (saved_model,
-# transports) and those of FAMILY import one another freely.
+# From the bottom to the top. A module may import what lies below its own layer; the members of a package and those of
+# FAMILY import one another freely.
+PACKAGES = {"saved_model", "transports", "metrics", "http"}
 FAMILY = {"model_config", "config_tensors", "reshaping", "config_completion", "completed_config"}
 LAYERS = [
     {"__init__"},
+    {"histogram"},
     {"errors", "datatypes", "model_statistics", "logs", "caller", "file_identity", "alias", "cgroups"},
     {"signature", "parameters", "raw_tensor", "layouts", "status", "shared_memory", "system_region", "cuda_region"},
     {"request", "servable", "region_parameters", "classification", "trace_settings", "memory_limit"},
@@ -29,7 +31,7 @@ LAYERS = [
     {"data_plane", "loading", "inspection", "model_control", "repository_poller"},
     {"servicer"},
     {"shared_memory_rpcs", "repository_rpcs", "trace_rpcs", "log_rpcs"},
-    {"transports"},
+    {"transports", "metrics", "http"},
     {"server"},
     {"cli"},
     {"__main__"},
@@ -39,6 +41,8 @@ LEVELS = {name: level for level, names in enumerate(LAYERS) for name in names}
 # Who may import what, within the service.
 OWNERS = {
     "tensorflow": {"saved_model"},
+    "h11": {"http"},
+    "prometheus_client": {"metrics"},
     "tensorflow_text": {"saved_model"},
     "keras": {"saved_model"},
     "grpc": {"status", "transports", "server"},
@@ -101,7 +105,7 @@ def faults_in_service(module: str, imported: str) -> Iterator[str]:
         yield f"{module} imports {imported}; the service knows no clients"
     if is_within(imported, "service"):
         theirs = place(imported)
-        siblings = {mine, theirs} <= FAMILY or (mine == theirs and mine in {"saved_model", "transports"})
+        siblings = {mine, theirs} <= FAMILY or (mine == theirs and mine in PACKAGES)
         if not siblings and theirs != "__init__" and LEVELS[theirs] >= LEVELS[mine]:
             yield f"{module} imports {imported}, which does not lie in a lower layer"
 

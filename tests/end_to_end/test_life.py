@@ -1,5 +1,6 @@
 """Start and stop: what was taken is answered, and what cannot start says why in one line."""
 
+import os
 import queue
 import signal
 import socket
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.end_to_end
 def run_signet(*arguments):
     return subprocess.run(
         [sys.executable, "-m", "service", *map(str, arguments)],
-        capture_output=True, text=True, timeout=120, check=False,
+        capture_output=True, text=True, timeout=120, check=False, env={**os.environ, "SIGNET_METRICS_PORT": "0"},
     )  # fmt: skip
 
 

@@ -4,7 +4,16 @@ import time
 
 import pytest
 
-from service.model_statistics import MOST_SIZES, Compute, Duration, RunDurations, SignatureStatistics, Statistics, total
+from service.model_statistics import (
+    MOST_SIZES,
+    Compute,
+    Duration,
+    FailureReason,
+    RunDurations,
+    SignatureStatistics,
+    Statistics,
+    total,
+)
 
 RUN = RunDurations(input_ns=1, infer_ns=10, output_ns=2)
 
@@ -61,7 +70,7 @@ def test_a_failed_run_counts_as_a_run_and_adds_no_rows():
     statistics = SignatureStatistics()
     statistics.record_run(2, RUN)
     for _ in range(2):
-        statistics.record_failure(50)
+        statistics.record_failure(50, FailureReason.BACKEND)
 
     snapshot = statistics.snapshot()
 
@@ -100,7 +109,7 @@ def test_a_total_adds_up_every_counter_and_leaves_the_parts_alone():
         part.record_run(rows, RUN)
         part.record_run(2, RUN)
         part.record_success(rows, 100, 5, RUN)
-        part.record_failure(50)
+        part.record_failure(50, FailureReason.BACKEND)
     before = [part.snapshot() for part in parts]
 
     summed = total(parts)
@@ -140,7 +149,7 @@ def test_no_event_is_lost_between_threads_and_every_snapshot_adds_up(eager_switc
         for _ in range(rounds):
             statistics.record_run(3, RUN)
             statistics.record_success(3, 100, 5, RUN)
-            statistics.record_failure(7)
+            statistics.record_failure(7, FailureReason.OTHER)
 
     workers = [threading.Thread(target=record) for _ in range(threads)]
     for worker in workers:

@@ -6,6 +6,7 @@ import pytest
 from batching.options import Oversize
 from batching.task import Task
 from service.errors import InvalidArgumentError, NotFoundError, UnavailableError
+from service.model_statistics import FailureReason
 from service.signature import Effect
 from tests.fakes import FakeServable, signature, spec
 from tests.service.serving import WAIT_S, Gate, double, kit, model_version, rows
@@ -116,7 +117,7 @@ def test_counters_are_those_of_one_signature_or_of_all(version):
     loaded = version(kit())
     for name, count in (("embed", 2), ("serving_default", 1)):
         for _ in range(count):
-            loaded.find_signature(name).statistics.record_failure(10)
+            loaded.find_signature(name).statistics.record_failure(10, FailureReason.BACKEND)
 
     assert loaded.statistics("embed").fail.count == 2
     assert loaded.statistics().fail.count == 3

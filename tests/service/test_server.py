@@ -37,7 +37,7 @@ def unservable(tmp_path):
 @asynccontextmanager
 async def running(repository, socket, **options):
     """A server in this event loop; the block gets its task, and a client once it has loaded."""
-    settings = Settings(model_repository=[repository], grpc_address=[f"unix:{socket}"], **options)
+    settings = Settings(metrics_port=0, model_repository=[repository], grpc_address=[f"unix:{socket}"], **options)
     server = asyncio.create_task(Server(settings).run())
     async with grpc.aio.insecure_channel(f"unix:{socket}") as channel:
         watch = health_pb2_grpc.HealthStub(channel).Watch(
@@ -56,7 +56,7 @@ def terminate():
 
 
 def test_model_that_cannot_be_loaded_ends_the_start_with_its_reason(unservable, tmp_path):
-    settings = Settings(model_repository=[unservable], grpc_address=[f"unix:{tmp_path}/socket"])
+    settings = Settings(metrics_port=0, model_repository=[unservable], grpc_address=[f"unix:{tmp_path}/socket"])
 
     with pytest.raises(LoadError, match='asks for backend: "onnxruntime"'):
         asyncio.run(Server(settings).run())
@@ -91,7 +91,7 @@ def test_name_that_two_models_have_ends_the_start(tmp_path):
     make(tmp_path, "a/clip/1/saved_model.pb", "b/clip/1/saved_model.pb")
 
     with pytest.raises(LoadError, match="two models are called 'clip'"):
-        asyncio.run(Server(Settings(model_repository=[tmp_path / "a", tmp_path / "b"])).run())
+        asyncio.run(Server(Settings(metrics_port=0, model_repository=[tmp_path / "a", tmp_path / "b"])).run())
 
 
 def test_thread_counts_that_disagree_end_the_start(tmp_path):
@@ -101,7 +101,7 @@ def test_thread_counts_that_disagree_end_the_start(tmp_path):
         (tmp_path / name / "config.pbtxt").write_text(text)
 
     with pytest.raises(LoadError, match="TF_NUM_INTRA_THREADS holds for the whole process"):
-        asyncio.run(Server(Settings(model_repository=[tmp_path])).run())
+        asyncio.run(Server(Settings(metrics_port=0, model_repository=[tmp_path])).run())
 
 
 # Explicit control. -----------------------------------------------------------------------------------------------
@@ -140,4 +140,4 @@ def test_strict_readiness_goes_on_to_count_it(unservable, tmp_path):
 )
 def test_model_to_load_that_cannot_be_meant_ends_the_start(unservable, options, says):
     with pytest.raises(LoadError, match=says):
-        asyncio.run(Server(Settings(model_repository=[unservable], **options)).run())
+        asyncio.run(Server(Settings(metrics_port=0, model_repository=[unservable], **options)).run())

@@ -2,7 +2,7 @@ import pytest
 from google.protobuf import json_format
 from tritonclient.grpc import service_pb2 as theirs
 
-from service.model_statistics import RunDurations, SignatureStatistics, Statistics
+from service.model_statistics import FailureReason, RunDurations, SignatureStatistics, Statistics
 from service.statistics_codec import encode
 
 MEMBERS = ["success", "fail", "queue", "compute_input", "compute_infer", "compute_output", "cache_hit", "cache_miss"]
@@ -15,7 +15,7 @@ def statistics():
         durations = RunDurations(input_ns=factor, infer_ns=2 * factor, output_ns=3 * factor)
         recorder.record_run(rows, durations)
         recorder.record_success(rows, 1000, 100, durations)
-    recorder.record_failure(77)
+    recorder.record_failure(77, FailureReason.BACKEND)
     return recorder.snapshot()
 
 

@@ -1,0 +1,1 @@
+"""What the server tells Prometheus. Everything is read when it is asked for; a request pays for nothing here."""
