@@ -133,6 +133,7 @@ def _with_signature(base: ModelConfig, signature: SignatureConfig | None) -> Mod
         config.max_batch_size = signature.max_batch_size
         config.input.extend(signature.input)
         config.output.extend(signature.output)
+        config.model_warmup.extend(signature.model_warmup)
         if signature.HasField("dynamic_batching"):
             config.dynamic_batching.CopyFrom(signature.dynamic_batching)
     return config

@@ -15,6 +15,7 @@ from protos.model_config_pb2 import (
     ModelInput,
     ModelInstanceGroup,
     ModelOutput,
+    ModelWarmup,
     SignatureConfig,
 )
 from service.completed_config import CompletedConfig, CompletedSignature
@@ -60,6 +61,7 @@ class _Wishes:
         max_batch_size: in rows, 0 for no batching; None when nothing is said.
         binding: whether max_batch_size means this very signature, so that it fails where it cannot be had.
         dynamic_batching: None when nothing is said.
+        model_warmup: its samples.
         own: what its entry in ``signatures`` says; empty when it has none.
     """
 
@@ -68,6 +70,7 @@ class _Wishes:
     max_batch_size: int | None
     binding: bool
     dynamic_batching: ModelDynamicBatching | None
+    model_warmup: Sequence[ModelWarmup]
     own: SignatureConfig
 
 
@@ -126,10 +129,10 @@ def _check(config: ModelConfig, model: str, names: Sequence[str], default: str |
             raise LoadError(
                 f"model '{model}': the configuration has signature '{name}', the SavedModel has {_listed(names)}"
             )
-    if default is None and (config.input or config.output):
+    if default is None and (config.input or config.output or config.model_warmup):
         raise LoadError(
-            f"model '{model}': the configuration has inputs or outputs, but no default signature that they describe; "
-            "name one with parameter TF_SIGNATURE_DEF, or write them into `signatures`; "
+            f"model '{model}': the configuration has inputs, outputs or samples, but no default signature that they "
+            "describe; name one with parameter TF_SIGNATURE_DEF, or write them into `signatures`; "
             f"the SavedModel has {_listed(names)}"
         )
     for size in (config.max_batch_size, *(each.max_batch_size for each in config.signatures.values())):
@@ -152,6 +155,7 @@ def _gather_wishes(config: ModelConfig, name: str, default: str | None) -> _Wish
         max_batch_size=own.max_batch_size if own.HasField("max_batch_size") else config.max_batch_size or None,
         binding=is_default or own.HasField("max_batch_size"),
         dynamic_batching=own.dynamic_batching if own.HasField("dynamic_batching") else dynamic_batching,
+        model_warmup=own.model_warmup or (config.model_warmup if is_default else ()),
         own=own,
     )
 
@@ -168,6 +172,7 @@ def _complete_signature(
         input=_complete_entries(paired.inputs, seen.inputs, batched=batched),
         output=_complete_entries(paired.outputs, seen.outputs, batched=batched),
         dynamic_batching=_complete_dynamic_batching(wishes, defaults, max_batch_size),
+        model_warmup=wishes.model_warmup,
         # What only `signatures` can say needs no completion.
         allowed_batch_sizes=wishes.own.allowed_batch_sizes,
         pad_variable_length_inputs=wishes.own.pad_variable_length_inputs,
@@ -222,7 +227,7 @@ def _complete_base(config: ModelConfig, model: str, defaults: ConfigDefaults) ->
     """Return what holds for every signature. What clients take for a wish when it is merely present is left out."""
     base = ModelConfig()
     base.CopyFrom(config)
-    for field in ("input", "output", "signatures", "model_transaction_policy", "response_cache"):
+    for field in ("input", "output", "model_warmup", "signatures", "model_transaction_policy", "response_cache"):
         base.ClearField(field)
     base.name, base.platform, base.backend = model, PLATFORM, BACKEND
     base.default_model_filename = config.default_model_filename or MODEL_FILENAME

@@ -1,12 +1,14 @@
 """Loads versions: what the process shares, then SavedModel, configuration and warm-up of each."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 from protos.model_config_pb2 import ModelConfig
 from service import saved_model
+from service.completed_config import CompletedConfig
 from service.config_completion import complete
 from service.errors import LoadError
 from service.labels import read_labels
@@ -14,9 +16,11 @@ from service.layouts import model_directory, saved_model_directory
 from service.memory_limit import warn_if_too_large
 from service.model_config import MODEL_FILENAME, graph_tags, thread_counts
 from service.model_version import ModelVersion
-from service.row_probe import probe_signatures
+from service.row_probe import distinct_rows, probe_signatures
+from service.servable import Servable
 from service.settings import Settings
 from service.warm_up import warm_up
+from service.warm_up_samples import Sample, read_samples
 
 logger = logging.getLogger(__name__)
 
@@ -85,7 +89,7 @@ def load_version(name: str, version: int, directory: Path, config: ModelConfig, 
         settings: of the server.
 
     Raises:
-        LoadError: the SavedModel is broken, the configuration does not fit it, or a label file cannot be read.
+        LoadError: the SavedModel is broken, the configuration does not fit it, or a file that it names cannot be read.
     """
     _check_process(config, name)
     path = saved_model_directory(directory, config.default_model_filename or MODEL_FILENAME)
@@ -93,16 +97,30 @@ def load_version(name: str, version: int, directory: Path, config: ModelConfig, 
     servable = saved_model.load(path, model=name, version=version, tags=graph_tags(config))
     with ExitStack() as undone_on_failure:
         undone_on_failure.callback(servable.close)
-        completed = complete(
-            config,
-            model=name,
-            signatures=probe_signatures(servable, model=name),
-            unavailable=servable.unavailable,
-            defaults=settings.config_defaults(),
-        )
+        completed, samples = _complete(config, servable, model_directory(directory), name, settings)
         labels = read_labels(completed, model_directory(directory), model=name)
         loaded = ModelVersion(name, version, servable, completed, oversize=settings.oversize_requests, labels=labels)
         undone_on_failure.callback(loaded.scheduler.stop)
-        warm_up(loaded)
+        warm_up(loaded, samples, settings.warm_up_timeout)
         undone_on_failure.pop_all()
     return loaded
+
+
+def _complete(
+    config: ModelConfig, servable: Servable, directory: Path, name: str, settings: Settings
+) -> tuple[CompletedConfig, Mapping[str, Sequence[Sample]]]:
+    """Complete the configuration from the servable's signatures, as the probe of their rows finds them.
+
+    The probe may need samples, whose shapes only a completed configuration tells, so it is completed twice.
+    """
+    finish = partial(
+        complete, config, model=name, unavailable=servable.unavailable, defaults=settings.config_defaults()
+    )
+    supposed = finish(signatures=servable.signatures)
+    samples = read_samples(supposed, directory, model=name)
+    rows = {
+        key: distinct_rows(supposed.reshapings[key].to_model(sample.inputs) for sample in each)
+        for key, each in samples.items()
+        if supposed.max_batch_size(key)
+    }
+    return finish(signatures=probe_signatures(servable, model=name, rows=rows)), samples

@@ -5,8 +5,9 @@ signature would answer a caller differently depending on who else asks, so its r
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -15,6 +16,7 @@ from service.datatypes import BYTES
 from service.errors import SignetError
 from service.servable import Servable
 from service.signature import OPEN, Effect, Signature, TensorSpec
+from service.synthetic_inputs import random_values
 
 _ROWS: Final = 3
 _OPEN_SIZE: Final = 4
@@ -30,25 +32,49 @@ logger = logging.getLogger(__name__)
 Arrays = Mapping[str, np.ndarray]
 
 
-def probe_signatures(servable: Servable, *, model: str) -> dict[str, Signature]:
+def probe_signatures(
+    servable: Servable, *, model: str, rows: Mapping[str, Arrays | None] = MappingProxyType({})
+) -> dict[str, Signature]:
     """Return the signatures of a servable, those whose rows mix marked as such, with a warning for each.
 
     Distinct random rows are run each alone, twice, and then together. A difference that the two lone runs do not show
-    means that rows mix. Only pure signatures are probed, and none that takes strings, which cannot be made up.
+    means that rows mix. Only pure signatures are probed, and of those that take strings, which cannot be made up, only
+    the ones with rows to try.
 
     Args:
         servable: whose signatures are run.
         model: the model's name, for the log.
+        rows: by signature, inputs in the model's shapes that are better than random ones: two rows at least, or None.
     """
-    return {key: _probe(servable, signature, model) for key, signature in servable.signatures.items()}
+    return {key: _probe(servable, signature, model, rows.get(key)) for key, signature in servable.signatures.items()}
 
 
-def _probe(servable: Servable, signature: Signature, model: str) -> Signature:
+def distinct_rows(samples: Iterable[Arrays]) -> Arrays | None:
+    """Join rows that can show whether they influence each other; None when there are fewer than two different ones.
+
+    Args:
+        samples: inputs of one signature with a batch dimension; rows of other shapes than the first are left out.
+    """
+    chosen: list[Arrays] = []
+    for sample in samples:
+        for row in range(min(map(len, sample.values()), default=0)):
+            one = {name: array[row : row + 1] for name, array in sample.items()}
+            if len(chosen) < _ROWS and all(_can_stand_beside(one, other) for other in chosen):
+                chosen.append(one)
+    return {name: np.concatenate([one[name] for one in chosen]) for name in chosen[0]} if len(chosen) > 1 else None
+
+
+def _can_stand_beside(one: Arrays, other: Arrays) -> bool:
+    alike = {name: array.shape for name, array in one.items()} == {name: array.shape for name, array in other.items()}
+    return alike and any(not np.array_equal(one[name], other[name]) for name in one)
+
+
+def _probe(servable: Servable, signature: Signature, model: str, rows: Arrays | None) -> Signature:
     takes_strings = any(spec.datatype is BYTES for spec in signature.inputs)
-    if signature.effect is not Effect.PURE or not signature.batchable or takes_strings:
+    if signature.effect is not Effect.PURE or not signature.batchable or (takes_strings and rows is None):
         return signature
     try:
-        mixing = _find_mixing(servable, signature)
+        mixing = _find_mixing(servable, signature, _random_rows(signature) if rows is None else rows)
     except SignetError as error:
         logger.info("model '%s': rows of signature '%s' could not be probed: %s", model, signature.name, error)
         return signature
@@ -58,39 +84,40 @@ def _probe(servable: Servable, signature: Signature, model: str) -> Signature:
     return replace(signature, mixes_rows=mixing)
 
 
-def _find_mixing(servable: Servable, signature: Signature) -> str | None:
+def _find_mixing(servable: Servable, signature: Signature, rows: Arrays) -> str | None:
     """Return which output shows that rows mix, and by how much; None when none does."""
-    random = np.random.default_rng(0)  # the same rows at every start, so that the verdict is the same
-    rows = {spec.name: _random_rows(spec, random) for spec in signature.inputs if not spec.optional}
     outputs = [spec.name for spec in signature.outputs]
+    count = len(next(iter(rows.values())))
 
     def run(start: int, stop: int) -> Arrays:
         inputs = {name: array[start:stop] for name, array in rows.items()}
         return servable.run(signature.name, inputs, outputs)
 
-    alone = [run(row, row + 1) for row in range(_ROWS)]
-    again = [run(row, row + 1) for row in range(_ROWS)]
-    together = run(0, _ROWS)
+    alone = [run(row, row + 1) for row in range(count)]
+    again = [run(row, row + 1) for row in range(count)]
+    together = run(0, count)
     for spec in signature.outputs:
         name, tolerance = spec.name, _HALF_TOLERANCE if spec.datatype.name in ("FP16", "BF16") else _TOLERANCE
-        if together[name].shape[:1] != (_ROWS,) or any(each[name].shape[:1] != (1,) for each in alone):
-            return f"output '{name}' has shape {list(together[name].shape)} for {_ROWS} rows"
-        for row in range(_ROWS):
-            difference = _difference(alone[row][name][0], together[name][row])
-            if difference > tolerance >= _difference(alone[row][name][0], again[row][name][0]):
+        if together[name].shape[:1] != (count,) or any(each[name].shape[:1] != (1,) for each in alone):
+            return f"output '{name}' has shape {list(together[name].shape)} for {count} rows"
+        for row in range(count):
+            difference = _difference(alone[row][name], together[name][row : row + 1])
+            if difference > tolerance >= _difference(alone[row][name], again[row][name]):
                 return f"rows mix: output '{name}' of a row differs by {difference:.3g} when it runs with others"
     return None
 
 
-def _random_rows(spec: TensorSpec, random: np.random.Generator) -> np.ndarray:
-    """Return distinct rows; integers are small, since they may be positions in a table."""
-    shape = [_OPEN_SIZE if size == OPEN else size for size in spec.shape or ()]
-    shape[0] = _ROWS
-    if spec.datatype.name == "BOOL":
-        return random.integers(0, 2, shape).astype(bool)
-    if spec.datatype.dtype.kind in "iu":
-        return random.integers(0, 4, shape).astype(spec.datatype.dtype)
-    return random.random(shape).astype(spec.datatype.dtype)
+def _random_rows(signature: Signature) -> Arrays:
+    random = np.random.default_rng(0)  # the same rows at every start, so that the verdict is the same
+    return {
+        spec.name: random_values(spec.datatype, _random_shape(spec), random)
+        for spec in signature.inputs
+        if not spec.optional
+    }
+
+
+def _random_shape(spec: TensorSpec) -> list[int]:
+    return [_ROWS, *(_OPEN_SIZE if size == OPEN else size for size in (spec.shape or ())[1:])]
 
 
 def _difference(one: np.ndarray, other: np.ndarray) -> float:

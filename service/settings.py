@@ -146,6 +146,9 @@ class Settings(BaseSettings):
     op_library: Annotated[tuple[Path, ...], NoDecode] = Field(
         (), description="A shared library with further TensorFlow operations, for all models; may be repeated."
     )
+    warm_up_timeout: Annotated[FiniteFloat, Ge(0)] = Field(
+        60.0, description="Seconds that the runs before a version's first request may take; 0 leaves them out."
+    )
     drain_delay: Annotated[FiniteFloat, Ge(0)] = Field(
         0.0, description="Seconds from SIGTERM, when the server stops to be ready, until it refuses new calls."
     )

@@ -21,9 +21,12 @@ LAYERS = [
     {"histogram"},
     {"errors", "datatypes", "model_statistics", "logs", "caller", "file_identity", "alias", "cgroups"},
     {"signature", "parameters", "raw_tensor", "layouts", "status", "shared_memory", "system_region", "cuda_region"},
-    {"request", "servable", "region_parameters", "classification", "trace_settings", "memory_limit"},
+    {
+        *("request", "servable", "region_parameters", "classification", "trace_settings", "memory_limit"),
+        "synthetic_inputs",
+    },
     {"codec", "statistics_codec", "stream_codec", "versions", "saved_model", *FAMILY},
-    {"queue_options", "settings", "labels", "load_plan", "model_places", "uploads"},
+    {"queue_options", "settings", "labels", "warm_up_samples", "load_plan", "model_places", "uploads"},
     {"model_version"},
     {"input_checks", "warm_up", "row_probe", "model_entry", "retirement"},
     {"catalog"},
@@ -53,8 +56,8 @@ OWNERS = {
         *("shared_memory_rpcs", "repository_rpcs", "trace_rpcs", "log_rpcs"),
         # These only pass a ModelConfig on.
         *("repository", "load_plan", "model_control", "loading", "inspection"),
-        # It turns a part of a ModelConfig into the batcher's options.
-        "queue_options",
+        # They turn a part of a ModelConfig into the batcher's options, and into arrays.
+        *("queue_options", "warm_up_samples"),
     },
     # TensorFlow's own messages (graphs, signatures) stay inside saved_model.
     "google": {"codec", "statistics_codec", "servicer", "transports", "server", "saved_model", *FAMILY},

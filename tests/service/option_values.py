@@ -43,6 +43,7 @@ VALUES = {
     "intra_op_threads": ("4", 4),
     "inter_op_threads": ("5", 5),
     "op_library": ("ops.so", (Path("ops.so"),)),
+    "warm_up_timeout": ("2.5", 2.5),
     "drain_delay": ("1.5", 1.5),
     "drain_timeout": ("0", 0.0),
     "log_info": ("false", False),

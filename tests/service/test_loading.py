@@ -1,5 +1,7 @@
 """What models of one process share is agreed on, and a version is loaded, completed, warmed up, or fails cleanly."""
 
+import logging
+
 import numpy as np
 import pytest
 from google.protobuf import text_format
@@ -180,6 +182,20 @@ def test_labels_are_those_of_the_files_in_the_models_directory(load, export, tmp
     assert loaded.find_signature(None).labels["y"][:2] == (b"zero", b"one")
 
 
+def test_samples_are_run_and_show_whether_strings_may_be_batched(load, export, tmp_path, caplog):
+    caplog.set_level(logging.DEBUG, "service")
+    (tmp_path / "7").symlink_to(export("several"))
+    (tmp_path / "warmup").mkdir()
+    (tmp_path / "warmup" / "words").write_bytes(b"\x03\0\0\0one\x03\0\0\0two")
+    sample = 'batch_size: 2 inputs { key: "word" value { data_type: TYPE_STRING input_data_file: "words" } }'
+
+    loaded = load(tmp_path / "7", f'signatures {{ key: "find" value {{ model_warmup {{ name: "two" {sample} }} }} }}')
+
+    assert loaded.config.signature_config("find").model_warmup[0].name == "two"
+    assert loaded.signatures["find"].signature.batchable
+    assert "warmed up model 'clip' in 5 runs" in caplog.text  # the sample, and one row and 64 of both signatures
+
+
 def test_broken_signature_is_unavailable_and_its_neighbours_are_loaded(load):
     loaded = load("broken_signature")
 
@@ -196,6 +212,7 @@ def test_broken_signature_is_unavailable_and_its_neighbours_are_loaded(load):
         ('input { name: "nope" }', "'nope'"),
         ('name: "other"', "for a model called 'other'"),
         ('output { name: "y" label_filename: "labels.txt" }', "label file .*labels.txt"),
+        ('model_warmup { name: "one" }', "warm-up sample 'one': input x .* is missing"),
     ],
 )
 def test_configuration_that_does_not_fit_fails_and_frees_the_weights(load, text, says):
@@ -209,7 +226,7 @@ def test_configuration_that_does_not_fit_fails_and_frees_the_weights(load, text,
 def test_defect_in_the_warm_up_frees_the_weights_and_ends_the_threads(load, monkeypatch):
     started = []
 
-    def fail(loaded):
+    def fail(loaded, samples, timeout_s):
         started.append(loaded)
         raise MemoryError
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from service.errors import InternalError
-from service.row_probe import probe_signatures
+from service.row_probe import distinct_rows, probe_signatures
 from service.signature import Effect
 from tests.fakes import FakeServable, signature, spec
 
@@ -52,6 +52,16 @@ def test_an_integer_output_may_not_differ_at_all():
     )
 
     assert not found.batchable
+
+
+def test_strings_without_dims_behind_the_rows_are_compared_too():
+    names = np.array([b"cat", b"owl"], object)
+    found, servable = probed(
+        lambda inputs: {"y": names[(inputs["x"][:, 0] > 0.5).astype(int)]}, outputs=(spec("y", "BYTES", (-1,)),)
+    )
+
+    assert found.batchable
+    assert len(servable.runs) == 7
 
 
 def test_last_bits_of_a_float_may_differ():
@@ -100,3 +110,35 @@ def test_a_signature_that_fails_on_made_up_rows_is_left_as_it_is():
     found, _ = probed(fail)
 
     assert found.batchable
+
+
+# Rows of samples. ------------------------------------------------------------------------------------------------
+
+
+WORDS = spec("x", "BYTES", (-1,))
+
+
+def words(*elements):
+    return {"x": np.array(elements, object)}
+
+
+def test_strings_are_probed_with_the_rows_of_samples():
+    def joined(inputs):
+        return {"y": np.array([b"".join(inputs["x"])] * len(inputs["x"]), object)}
+
+    servable = FakeServable((signature("s", [WORDS], [spec("y", "BYTES", (-1,))]), joined))
+    rows = distinct_rows([words(b"a"), words(b"b")])
+
+    assert "rows mix: output 'y'" in probe_signatures(servable, model="m", rows={"s": rows})["s"].why_not_batchable
+    assert [size for _, size, _ in servable.runs] == [1, 1, 1, 1, 2]
+
+
+def test_rows_to_probe_with_are_different_ones_of_one_shape():
+    found = distinct_rows([words(b"a", b"a"), words(b"b", b"a"), {"x": np.ones((1, 2))}, words(b"c", b"d")])
+
+    assert found["x"].tolist() == [b"a", b"b", b"c"]
+
+
+@pytest.mark.parametrize("samples", [[], [words(b"a", b"a"), words(b"a")], [words()], [{}]])
+def test_one_row_alone_shows_nothing(samples):
+    assert distinct_rows(samples) is None
