@@ -3,9 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 MODEL ?=
+BENCH ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo serve test test-fast test-slow fuzz lint types tests format proto proto-check lock perf-analyzer clean
+.PHONY: help install demo serve test test-fast test-slow fuzz bench bench-short lint types tests format proto proto-check lock perf-analyzer clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -47,6 +48,12 @@ test-slow: install ## Run the long ones: a million tasks, 20,000 requests, memor
 fuzz: install ## Send 100,000 odd requests, other ones each time, to a server (10 minutes)
 	$(BIN)/pytest -m slow tests/end_to_end/test_fuzz.py
 
+bench: install perf-analyzer ## Measure beside Triton (PEERS=its set-up) and beside the bare model (40 minutes)
+	$(BIN)/python -m clients.benchmarks $(BENCH)
+
+bench-short: install perf-analyzer ## The same, under 3 minutes
+	$(BIN)/python -m clients.benchmarks --short $(BENCH)
+
 format: install ## Rewrite the code in the project's style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -60,7 +67,7 @@ proto-check: install ## Check that the stubs are those of protos/*.proto
 lock: install ## Resolve the dependencies anew into requirements/
 	tools/lock.sh $(BIN)/uv
 
-perf-analyzer: ## Install the stock perf_analyzer into .venv-perf, for the tests that use it (Debian, root)
+perf-analyzer: ## Install the stock perf_analyzer into .venv-perf, for tests and benchmark (Debian, root)
 	tools/install_perf_analyzer.sh
 
 clean: ## Remove what was made here

@@ -66,6 +66,11 @@ class ServerProcess:
         self._reader.join()
         self._process.communicate()  # closes the pipe, which is read to its end, and waits
 
+    @property
+    def pid(self) -> int:
+        """The number of the process."""
+        return self._process.pid
+
     def __repr__(self) -> str:
         return f"ServerProcess(pid={self._process.pid}, exit_code={self._process.poll()})"
 

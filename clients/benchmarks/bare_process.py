@@ -1,0 +1,66 @@
+"""The loop of ``clients.benchmarks.bare`` in a process of its own."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, Self, TextIO, cast
+
+from clients.benchmarks.figures import Measurement
+from clients.benchmarks.scenarios import Load
+
+LABEL: Final = "bare loop"
+
+
+class BareProcessError(Exception):
+    """The loop ended before it was asked to; its standard error says why."""
+
+
+class BareProcess:
+    """A contender without a server: started at construction, gone after the ``with`` block."""
+
+    label: Final = LABEL
+
+    def __init__(self, model: Path, options: Sequence[str] = ()) -> None:
+        """Start it on a SavedModel; ``options`` are those of ``clients.benchmarks.bare``."""
+        environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", "OMP_NUM_THREADS": str(_cores())}
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "clients.benchmarks.bare", str(model), *options],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+        self._orders = cast("TextIO", self._process.stdin)
+        self._answers = cast("TextIO", self._process.stdout)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def measure(self, load: Load, concurrency: int, seconds: float) -> Measurement:
+        """Run the load's first signature in as many threads as callers would wait, at most one per core.
+
+        Raises:
+            BareProcessError: the process has ended.
+        """
+        threads = min(concurrency, _cores())
+        order = {"signature": load.signatures[0], "rows": load.rows, "threads": threads, "seconds": seconds}
+        try:
+            self._orders.write(json.dumps(order) + "\n")
+            self._orders.flush()
+        except BrokenPipeError:
+            raise BareProcessError("the bare loop has ended") from None
+        answer = self._answers.readline()
+        if not answer:
+            raise BareProcessError("the bare loop has ended")
+        return Measurement(**json.loads(answer))
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0))

@@ -1,0 +1,37 @@
+"""Made-up measurements for what is made of them."""
+
+import pytest
+
+from clients.benchmarks.alternation import Series
+from clients.benchmarks.conditions import Conditions
+from clients.benchmarks.figures import Measurement
+
+
+def series(contender, load, concurrency, *rates):
+    measurements = tuple(Measurement(rate, 1000 / rate, 3000 / rate, 100 / rate, 1.5) for rate in rates)
+    return Series(contender, load, concurrency, measurements)
+
+
+@pytest.fixture
+def measured():
+    """Two contenders under two loads at one concurrency, and one of them at another."""
+    return [
+        series("Signet", "inline", 1, 100, 300, 200),
+        series("Triton", "inline", 1, 100, 100, 100),
+        series("Signet", "shared memory", 1, 400, 1200, 800),
+        series("Triton", "shared memory", 1, 50, 50, 50),
+        series("Signet", "inline", 4, 1234, 1234, 1234),
+    ]
+
+
+@pytest.fixture
+def conditions():
+    return Conditions(
+        machine="a processor, 2 cores",
+        versions={"Python": "3.11.7"},
+        rounds=3,
+        seconds=2.5,
+        max_batch_size=64,
+        variants={"Signet": "", "tuned": "--instance-count 4"},
+        busy=0.25,
+    )
