@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from typing import Final
 
 from protos.model_config_pb2 import ModelConfig
 from service import saved_model
@@ -13,7 +14,6 @@ from service.config_completion import complete
 from service.errors import LoadError
 from service.labels import read_labels
 from service.layouts import model_directory, saved_model_directory
-from service.memory_limit import warn_if_too_large
 from service.model_config import MODEL_FILENAME, graph_tags, thread_counts
 from service.model_version import ModelVersion
 from service.row_probe import distinct_rows, probe_signatures
@@ -78,32 +78,40 @@ def _check_process(config: ModelConfig, name: str) -> None:
             raise LoadError(f"model '{name}': op library '{library}' was not loaded when this process was started")
 
 
-def load_version(name: str, version: int, directory: Path, config: ModelConfig, settings: Settings) -> ModelVersion:
-    """Load a version and warm it up.
+class VersionLoader:
+    """Loads the versions of one server. Those that are made of the same files share one graph and its weights."""
 
-    Args:
-        name: the model's name.
-        version: its number.
-        directory: the version directory, or a SavedModel.
-        config: as read from the model's config.pbtxt; empty when it has none.
-        settings: of the server.
+    def __init__(self, settings: Settings) -> None:
+        """Take the server's options."""
+        self._settings: Final = settings
+        self._graphs: Final = saved_model.SharedGraphs(equal=settings.share_equal_models)
 
-    Raises:
-        LoadError: the SavedModel is broken, the configuration does not fit it, or a file that it names cannot be read.
-    """
-    _check_process(config, name)
-    path = saved_model_directory(directory, config.default_model_filename or MODEL_FILENAME)
-    warn_if_too_large(path, model=name, version=version)
-    servable = saved_model.load(path, model=name, version=version, tags=graph_tags(config))
-    with ExitStack() as undone_on_failure:
-        undone_on_failure.callback(servable.close)
-        completed, samples = _complete(config, servable, model_directory(directory), name, settings)
-        labels = read_labels(completed, model_directory(directory), model=name)
-        loaded = ModelVersion(name, version, servable, completed, oversize=settings.oversize_requests, labels=labels)
-        undone_on_failure.callback(loaded.scheduler.stop)
-        warm_up(loaded, samples, settings.warm_up_timeout)
-        undone_on_failure.pop_all()
-    return loaded
+    def load(self, name: str, version: int, directory: Path, config: ModelConfig) -> ModelVersion:
+        """Load a version and warm it up.
+
+        Args:
+            name: the model's name.
+            version: its number.
+            directory: the version directory, or a SavedModel.
+            config: as read from the model's config.pbtxt; empty when it has none.
+
+        Raises:
+            LoadError: the SavedModel is broken, the configuration does not fit it, or a file that it names cannot be
+                read.
+        """
+        _check_process(config, name)
+        path = saved_model_directory(directory, config.default_model_filename or MODEL_FILENAME)
+        servable = saved_model.load(path, model=name, version=version, tags=graph_tags(config), graphs=self._graphs)
+        with ExitStack() as undone_on_failure:
+            undone_on_failure.callback(servable.close)
+            completed, samples = _complete(config, servable, model_directory(directory), name, self._settings)
+            labels = read_labels(completed, model_directory(directory), model=name)
+            oversize = self._settings.oversize_requests
+            loaded = ModelVersion(name, version, servable, completed, oversize=oversize, labels=labels)
+            undone_on_failure.callback(loaded.scheduler.stop)
+            warm_up(loaded, samples, self._settings.warm_up_timeout)
+            undone_on_failure.pop_all()
+        return loaded
 
 
 def _complete(

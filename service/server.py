@@ -19,7 +19,7 @@ from service.errors import LoadError
 from service.http.pages import ServerPages
 from service.http.port import HttpPort
 from service.layouts import ModelSource
-from service.loading import configure_runtime, load_version
+from service.loading import VersionLoader, configure_runtime
 from service.log_rpcs import LogRpcs
 from service.memory_limit import log_memory
 from service.metrics.collectors import make_registry
@@ -56,6 +56,7 @@ class Server:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._repository = Repository(self._load_version, on_change=self._tell_health)
+        self._loader = VersionLoader(settings)
         self._places = ModelPlaces(settings.model_repository, settings.model, config_name=settings.model_config_name)
         self._uploads = Uploads()
         self._control = ModelControl(
@@ -210,7 +211,7 @@ class Server:
     def _load_version(self, name: str, version: int, directory: Path, config: ModelConfig) -> ModelVersion:
         with _quick_switches():
             started = time.monotonic()
-            loaded = load_version(name, version, directory, config, self._settings)
+            loaded = self._loader.load(name, version, directory, config)
             loaded.load_s = time.monotonic() - started
         if self._loaded:
             _settle_heap()

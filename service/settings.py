@@ -70,6 +70,11 @@ class Settings(BaseSettings):
     allow_file_override: bool = Field(
         default=False, description="Let callers bring the files of a model that they load, in mode explicit."
     )
+    share_equal_models: bool = Field(
+        default=False,
+        description="Let models whose SavedModels are equal byte for byte share one loaded copy, as those made of the "
+        "very same files always do.",
+    )
     strict_readiness: bool = Field(
         default=False, description="Be ready only while every version of every model is ready, as Triton has it."
     )

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 from service.saved_model import process
 from service.saved_model.options import RuntimeOptions
+from service.saved_model.shared_graphs import SharedGraphs
 
 if TYPE_CHECKING:
     from service.saved_model.loader import Description
     from service.saved_model.servable import SavedModelServable
 
-__all__ = ["RuntimeOptions", "configure", "describe", "load", "options_in_force"]
+__all__ = ["RuntimeOptions", "SharedGraphs", "configure", "describe", "load", "options_in_force"]
 
 SERVE = frozenset({"serve"})
 """The tags of a graph that is meant for serving."""
@@ -36,7 +37,14 @@ def options_in_force() -> RuntimeOptions:
     return process.chosen()
 
 
-def load(path: Path, *, model: str, version: int, tags: frozenset[str] = SERVE) -> "SavedModelServable":
+def load(
+    path: Path,
+    *,
+    model: str,
+    version: int,
+    tags: frozenset[str] = SERVE,
+    graphs: SharedGraphs | None = None,
+) -> "SavedModelServable":
     """Load a SavedModel and make its signatures ready to run.
 
     Args:
@@ -44,6 +52,7 @@ def load(path: Path, *, model: str, version: int, tags: frozenset[str] = SERVE) 
         model: the model's name, for error texts and the log.
         version: the version's number, likewise.
         tags: the tags of the graph to load.
+        graphs: those that this one may be shared with; by default none.
 
     Raises:
         LoadError: the SavedModel is broken, has no graph with these tags, or no signature of it can be served.
@@ -51,7 +60,7 @@ def load(path: Path, *, model: str, version: int, tags: frozenset[str] = SERVE) 
     process.chosen()
     from service.saved_model import loader  # noqa: PLC0415, TensorFlow must start after its settings are fixed
 
-    return loader.load(path, model=model, version=version, tags=tags)
+    return loader.load(path, model=model, version=version, tags=tags, graphs=graphs or SharedGraphs())
 
 
 def describe(path: Path, tags: frozenset[str] = SERVE) -> "Description":

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from service.errors import LoadError
+from service.memory_limit import warn_if_too_large
 from service.saved_model import from_meta_graph, from_object_graph
 from service.saved_model.blueprint import Blueprint
 from service.saved_model.broken_files import BrokenFilesError
@@ -14,7 +15,9 @@ from service.saved_model.live_graph import LiveGraph
 from service.saved_model.memory import release_memory
 from service.saved_model.refinement import refine
 from service.saved_model.servable import SavedModelServable
+from service.saved_model.served_graph import ServedGraph
 from service.saved_model.sessions import prepare_tensorflow
+from service.saved_model.shared_graphs import SharedGraphs
 from service.saved_model.signature_defs import BoundSignature, bind_signatures
 from service.signature import Signature
 
@@ -52,9 +55,23 @@ def describe(path: Path, tags: frozenset[str]) -> Description:
     return Description({name: one.signature for name, one in bound.items()}, refused)
 
 
-def load(path: Path, *, model: str, version: int, tags: frozenset[str]) -> SavedModelServable:
+def load(path: Path, *, model: str, version: int, tags: frozenset[str], graphs: SharedGraphs) -> SavedModelServable:
     """Load a SavedModel; see ``service.saved_model.load``."""
     prepare_tensorflow()
+    share = graphs.take(path, tags, (model, version), lambda: _load(path, model, version, tags))
+    if share.is_joined:
+        logger.info(
+            "model %r version %d: shares what was loaded for model %r version %d; signatures: %s",
+            model,
+            version,
+            *share.loaded_for,
+            ", ".join(share.graph.signatures),
+        )
+    return SavedModelServable(model, version, share)
+
+
+def _load(path: Path, model: str, version: int, tags: frozenset[str]) -> ServedGraph:
+    warn_if_too_large(path, model=model, version=version)
     bound, refused = bind_signatures(read_meta_graph(path, tags))
     if not bound:
         raise LoadError(f"{path}: no signature can be served; {_list_reasons(refused) or 'the SavedModel has none'}")
@@ -70,7 +87,7 @@ def load(path: Path, *, model: str, version: int, tags: frozenset[str]) -> Saved
         f"; unavailable: {_list_reasons(unavailable)}" if unavailable else "",
         graph.summary,
     )
-    return SavedModelServable(model, version, graph, signatures, unavailable)
+    return ServedGraph(graph, signatures, unavailable)
 
 
 def _serve_most(path: Path, tags: frozenset[str], bound: _Bound) -> tuple[LiveGraph, dict[str, str]]:

@@ -2,37 +2,27 @@
 
 import threading
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 
 import numpy as np
 import tensorflow as tf
 
 from service.errors import InternalError, InvalidArgumentError, UnavailableError
-from service.saved_model.live_graph import LiveGraph
-from service.saved_model.memory import release_memory
 from service.saved_model.model_errors import shorten
+from service.saved_model.shared_graphs import Share
 from service.signature import Signature
 
 
 class SavedModelServable:
-    """One version of a model in one Session; implements ``service.servable.Servable``.
+    """One version of a model on a graph that it may share; implements ``service.servable.Servable``.
 
     ``run`` may be called from many threads. ``close`` waits for the runs in flight, since TensorFlow ends the process
     when a Session is closed under a run.
     """
 
-    def __init__(
-        self,
-        model: str,
-        version: int,
-        graph: LiveGraph,
-        signatures: Mapping[str, Signature],
-        unavailable: Mapping[str, str],
-    ) -> None:
+    def __init__(self, model: str, version: int, share: Share) -> None:
         self._name = f"model {model!r} version {version}"
-        self._graph = graph
-        self._signatures = MappingProxyType(dict(signatures))
-        self._unavailable = MappingProxyType(dict(unavailable))
+        self._share = share
+        self._graph = share.graph
         self._idle = threading.Condition(threading.Lock())
         self._runs = 0
         self._closed = False
@@ -40,12 +30,12 @@ class SavedModelServable:
     @property
     def signatures(self) -> Mapping[str, Signature]:
         """The signatures that can be run, in ascending order of name."""
-        return self._signatures
+        return self._graph.signatures
 
     @property
     def unavailable(self) -> Mapping[str, str]:
         """The signatures that the model has but that cannot be run, each with the reason."""
-        return self._unavailable
+        return self._graph.unavailable
 
     def run(self, signature: str, inputs: Mapping[str, np.ndarray], outputs: Sequence[str]) -> dict[str, np.ndarray]:
         """Run one signature once, in the calling thread; see ``Servable.run``.
@@ -57,7 +47,7 @@ class SavedModelServable:
         """
         self._begin()
         try:
-            return self._graph.runners[signature].run(inputs, outputs)
+            return self._graph.live.runners[signature].run(inputs, outputs)
         except tf.errors.OpError as error:
             raise InternalError(f"{self._name} signature {signature!r}: {shorten(error.message)}") from error
         except InvalidArgumentError as error:
@@ -66,18 +56,17 @@ class SavedModelServable:
             self._end()
 
     def close(self) -> None:
-        """Free the weights once the runs in flight have ended; a second call does nothing."""
+        """Let go of the graph once the runs in flight have ended; a second call does nothing."""
         with self._idle:
             if self._closed:
                 return
             self._closed = True
             self._idle.wait_for(lambda: self._runs == 0)
-        self._graph.close()
-        release_memory()
+        self._share.release()
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"{self._runs} runs in flight"
-        return f"<{type(self).__name__} {self._name}: {len(self._signatures)} signatures, {state}>"
+        return f"<{type(self).__name__} {self._name}: {len(self.signatures)} signatures, {state}>"
 
     def _begin(self) -> None:
         with self._idle:

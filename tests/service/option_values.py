@@ -14,6 +14,7 @@ VALUES = {
     "load_model": ("clip", ("clip",)),
     "repository_poll_secs": ("2", 2),
     "allow_file_override": ("true", True),
+    "share_equal_models": ("true", True),
     "strict_readiness": ("true", True),
     "grpc_address": ("::1", ("::1",)),
     "grpc_port": ("9001", 9001),

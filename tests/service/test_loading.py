@@ -9,7 +9,7 @@ from google.protobuf import text_format
 from protos.model_config_pb2 import ModelConfig
 from service import loading, memory_limit, saved_model
 from service.errors import LoadError
-from service.loading import configure_runtime, load_version
+from service.loading import VersionLoader, configure_runtime
 from service.settings import Settings
 from tests.service.serving import WAIT_S
 
@@ -129,7 +129,7 @@ def load(export, monkeypatch):
 
     def load_kind(kind, text="", **options):
         path = export(kind) if isinstance(kind, str) else kind
-        loaded.append(load_version("clip", 7, path, config(text), Settings(**options)))
+        loaded.append(VersionLoader(Settings(**options)).load("clip", 7, path, config(text)))
         return loaded[-1]
 
     load_kind.servables = servables

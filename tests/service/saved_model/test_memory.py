@@ -117,3 +117,45 @@ release_memory()
 print(int(kept), int(seen() is None), int(gc.get_freeze_count() > 0))
 """
     assert measure(program) == [1, 1, 1]
+
+
+@pytest.mark.slow
+def test_six_entries_of_one_export_cost_one_copy_and_give_it_back(tmp_path):
+    program = """
+import os
+from service.layouts import find_models
+from service.load_plan import make_plan
+from service.loading import VersionLoader
+from service.repository import Repository
+from service.settings import Settings
+
+os.environ["TF_ONEDNN_USE_SYSTEM_ALLOCATOR"] = "1"  # else TensorFlow keeps what is freed for its next load
+repository = Repository(VersionLoader(Settings()).load)
+first, *others = find_models(Path(sys.argv[1]))
+
+def apply(source):
+    assert repository.apply(make_plan(source)) == {}
+    return rss_mb()
+
+load(sys.argv[2]).close()  # the first load's costs are no part of the copy
+before, one = rss_mb(), apply(first)
+six = [apply(source) for source in others][-1]
+for name in repository.model_names()[1:]:
+    repository.unload(name)
+repository.close(30)
+print(before, one, six, rss_mb())
+"""
+    large = export_weights(tmp_path / "large", 120, as_constants=False, signatures=6)
+    small = export_weights(tmp_path / "small", 1, as_constants=False)
+    for number in range(6):
+        version = tmp_path / "models" / f"m{number}" / "1"
+        version.mkdir(parents=True)
+        (version / "model.savedmodel").symlink_to(large)
+        signature = f'parameters {{ key: "TF_SIGNATURE_DEF" value {{ string_value: "s{number}" }} }}'
+        (version.parent / "config.pbtxt").write_text(signature)
+
+    before, one, six, after = measure(program, tmp_path / "models", small)
+
+    assert one - before > 100, "the copy is there"
+    assert six - one < 25
+    assert after - before < 25
