@@ -101,7 +101,14 @@ class VersionLoader:
         """
         _check_process(config, name)
         path = saved_model_directory(directory, config.default_model_filename or MODEL_FILENAME)
-        servable = saved_model.load(path, model=name, version=version, tags=graph_tags(config), graphs=self._graphs)
+        servable = saved_model.load(
+            path,
+            model=name,
+            version=version,
+            tags=graph_tags(config),
+            scan=self._settings.scan_models,
+            graphs=self._graphs,
+        )
         with ExitStack() as undone_on_failure:
             undone_on_failure.callback(servable.close)
             completed, samples = _complete(config, servable, model_directory(directory), name, self._settings)

@@ -11,6 +11,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from batching.options import Oversize
 from service.config_completion import MAX_INSTANCES, ConfigDefaults
 from service.logs import LogFormat, LogOptions
+from service.model_scan import ModelScan
 
 # Channel arguments of gRPC, sizes of batches in Triton's configuration and TensorFlow's numbers of threads are 32 bits
 # wide.
@@ -153,6 +154,10 @@ class Settings(BaseSettings):
     )
     warm_up_timeout: Annotated[FiniteFloat, Ge(0)] = Field(
         60.0, description="Seconds that the runs before a version's first request may take; 0 leaves them out."
+    )
+    scan_models: ModelScan = Field(
+        ModelScan.WARN,
+        description="Warn of models whose graph touches files, runs Python or talks to other hosts, or refuse them.",
     )
     drain_delay: Annotated[FiniteFloat, Ge(0)] = Field(
         0.0, description="Seconds from SIGTERM, when the server stops to be ready, until it refuses new calls."

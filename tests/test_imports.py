@@ -19,7 +19,7 @@ FAMILY = {"model_config", "config_tensors", "reshaping", "config_completion", "c
 LAYERS = [
     {"__init__"},
     {"histogram"},
-    {"errors", "datatypes", "model_statistics", "logs", "caller", "file_identity", "alias", "cgroups"},
+    {"errors", "datatypes", "model_statistics", "logs", "caller", "file_identity", "alias", "cgroups", "model_scan"},
     {"signature", "parameters", "raw_tensor", "layouts", "status", "shared_memory", "system_region", "cuda_region"},
     {
         *("request", "servable", "region_parameters", "classification", "trace_settings", "memory_limit"),

@@ -7,6 +7,7 @@ is imported by the first ``load`` or ``describe``, after ``configure``.
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from service.model_scan import ModelJudge, ModelScan
 from service.saved_model import process
 from service.saved_model.options import RuntimeOptions
 from service.saved_model.shared_graphs import SharedGraphs
@@ -43,6 +44,7 @@ def load(
     model: str,
     version: int,
     tags: frozenset[str] = SERVE,
+    scan: ModelScan = ModelScan.WARN,
     graphs: SharedGraphs | None = None,
 ) -> "SavedModelServable":
     """Load a SavedModel and make its signatures ready to run.
@@ -52,15 +54,18 @@ def load(
         model: the model's name, for error texts and the log.
         version: the version's number, likewise.
         tags: the tags of the graph to load.
+        scan: what happens when the graph reaches beyond the model, which is known before any of it runs.
         graphs: those that this one may be shared with; by default none.
 
     Raises:
-        LoadError: the SavedModel is broken, has no graph with these tags, or no signature of it can be served.
+        LoadError: the SavedModel is broken, has no graph with these tags, is refused for what it would do, or no
+            signature of it can be served.
     """
     process.chosen()
     from service.saved_model import loader  # noqa: PLC0415, TensorFlow must start after its settings are fixed
 
-    return loader.load(path, model=model, version=version, tags=tags, graphs=graphs or SharedGraphs())
+    judge = ModelJudge(scan, model=model, version=version)
+    return loader.load(path, model=model, version=version, tags=tags, judge=judge, graphs=graphs or SharedGraphs())
 
 
 def describe(path: Path, tags: frozenset[str] = SERVE) -> "Description":

@@ -18,11 +18,13 @@ class SetupStep:
         purpose: what they do, for error texts.
         nodes: their names.
         feeds: values of tensors that they read, such as the checkpoint's place.
+        restores: whether they read the checkpoint.
     """
 
     purpose: str
     nodes: tuple[str, ...]
     feeds: Mapping[str, str]
+    restores: bool = False
 
     @property
     def roots(self) -> tuple[str, ...]:
@@ -41,6 +43,7 @@ class Blueprint:
         setup: run in this order, restores and initializes all state.
         producer_ops: the ops as the exporting release knew them; lets attributes be dropped that a newer release added
             and that have their default value. None where the graph was made by this release.
+        assets: the paths of the model's own asset files.
     """
 
     way: str
@@ -48,3 +51,4 @@ class Blueprint:
     signatures: Mapping[str, BoundSignature]
     setup: tuple[SetupStep, ...]
     producer_ops: OpList | None = None
+    assets: frozenset[str] = frozenset()

@@ -59,10 +59,12 @@ def asset_feeds(path: Path, meta_graph: MetaGraphDef) -> dict[str, str]:
     """Return for each tensor that names an asset the file's path on this machine.
 
     Raises:
-        BrokenFilesError: an asset is missing.
+        BrokenFilesError: an asset is missing, or would lie outside of the model.
     """
     assets = _assets(meta_graph)
     for asset in assets:
+        if ".." in Path(asset.filename).parts or Path(asset.filename).is_absolute():
+            raise BrokenFilesError(f"the asset {asset.filename!r} would lie outside of the model")
         if not (path / "assets" / asset.filename).exists():
             raise BrokenFilesError(f"assets/{asset.filename} is missing")
     return {asset.tensor_info.name: str(path / "assets" / asset.filename) for asset in assets}

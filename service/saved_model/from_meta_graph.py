@@ -29,7 +29,14 @@ def read(path: Path, tags: frozenset[str], signatures: Mapping[str, BoundSignatu
     meta_graph = read_meta_graph(path, tags)
     assets = asset_feeds(path, meta_graph)
     setup = (*_restore(path, meta_graph, assets), *_initialize(meta_graph, assets))
-    return Blueprint("meta graph", meta_graph.graph_def, signatures, setup, meta_graph.meta_info_def.stripped_op_list)
+    return Blueprint(
+        "meta graph",
+        meta_graph.graph_def,
+        signatures,
+        setup,
+        meta_graph.meta_info_def.stripped_op_list,
+        frozenset(assets.values()),
+    )
 
 
 def _restore(path: Path, meta_graph: MetaGraphDef, assets: Mapping[str, str]) -> tuple[SetupStep, ...]:
@@ -41,7 +48,7 @@ def _restore(path: Path, meta_graph: MetaGraphDef, assets: Mapping[str, str]) ->
             raise BrokenFilesError("the graph has variables, but variables/variables.index is missing")
         return ()
     feeds = {saver.filename_tensor_name: str(variables_prefix(path)), **assets}
-    return (SetupStep("restoring the variables", (node_of(saver.restore_op_name),), feeds),)
+    return (SetupStep("restoring the variables", (node_of(saver.restore_op_name),), feeds, restores=True),)
 
 
 def _initialize(meta_graph: MetaGraphDef, assets: Mapping[str, str]) -> tuple[SetupStep, ...]:

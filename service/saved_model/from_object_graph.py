@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from service.errors import LoadError
 from service.saved_model.blueprint import Blueprint, SetupStep
+from service.saved_model.files import asset_feeds, read_meta_graph
 from service.saved_model.model_errors import shorten
 from service.saved_model.signature_defs import BoundSignature
 
@@ -22,6 +23,7 @@ def read(path: Path, tags: frozenset[str], signatures: Mapping[str, BoundSignatu
     """Return a graph in which each signature function was called on placeholders, and the ops that restore its state.
 
     Raises:
+        BrokenFilesError: an asset is missing.
         LoadError: ``tf.saved_model.load`` cannot read the export.
     """
     graph = tf.Graph()
@@ -30,11 +32,18 @@ def read(path: Path, tags: frozenset[str], signatures: Mapping[str, BoundSignatu
         placed = {name: _place(loaded.signatures[name], bound) for name, bound in signatures.items()}
         variables = tf.compat.v1.global_variables()
         tables = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.TABLE_INITIALIZERS)
+    initializers = tuple(_names(variable.initializer for variable in variables))
     setup = (
-        SetupStep("restoring the variables", tuple(_names(variable.initializer for variable in variables)), {}),
+        SetupStep("restoring the variables", initializers, {}, restores=True),
         SetupStep("initializing the tables", tuple(_names(tables)), {}),
     )
-    return Blueprint("object graph", graph.as_graph_def(), placed, tuple(step for step in setup if step.nodes))
+    return Blueprint(
+        "object graph",
+        graph.as_graph_def(),
+        placed,
+        tuple(step for step in setup if step.nodes),
+        assets=frozenset(asset_feeds(path, read_meta_graph(path, tags)).values()),
+    )
 
 
 def _load(path: Path, tags: frozenset[str]) -> Any:

@@ -60,12 +60,17 @@ class GraphIndex:
 
         A function body counts whole: TensorFlow runs its stateful nodes even when nothing reads them.
         """
+        return (node for _, node in self.reached(roots))
+
+    def reached(self, roots: Iterable[str]) -> Iterator[tuple[str | None, NodeDef]]:
+        """Yield the same nodes, each with the function in whose body it stands, None for the graph itself."""
         names = self.reach(roots)
         for name in names:
             if name in self.nodes:
-                yield self.nodes[name]
+                yield None, self.nodes[name]
         for function in self.reach_functions(names):
-            yield from self.functions[function].node_def
+            for node in self.functions[function].node_def:
+                yield function, node
 
     def callees_first(self, functions: Iterable[str]) -> list[str]:
         """Return the functions and all that they call, each after everything that it calls itself."""

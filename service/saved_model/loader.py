@@ -7,13 +7,15 @@ from pathlib import Path
 
 from service.errors import LoadError
 from service.memory_limit import warn_if_too_large
+from service.model_scan import ModelJudge, ModelRefusedError
 from service.saved_model import from_meta_graph, from_object_graph
 from service.saved_model.blueprint import Blueprint
 from service.saved_model.broken_files import BrokenFilesError
 from service.saved_model.files import read_meta_graph
 from service.saved_model.live_graph import LiveGraph
 from service.saved_model.memory import release_memory
-from service.saved_model.refinement import refine
+from service.saved_model.refinement import RefinedBlueprint, refine
+from service.saved_model.scan import scan
 from service.saved_model.servable import SavedModelServable
 from service.saved_model.served_graph import ServedGraph
 from service.saved_model.sessions import prepare_tensorflow
@@ -55,10 +57,12 @@ def describe(path: Path, tags: frozenset[str]) -> Description:
     return Description({name: one.signature for name, one in bound.items()}, refused)
 
 
-def load(path: Path, *, model: str, version: int, tags: frozenset[str], graphs: SharedGraphs) -> SavedModelServable:
+def load(
+    path: Path, *, model: str, version: int, tags: frozenset[str], judge: ModelJudge, graphs: SharedGraphs
+) -> SavedModelServable:
     """Load a SavedModel; see ``service.saved_model.load``."""
     prepare_tensorflow()
-    share = graphs.take(path, tags, (model, version), lambda: _load(path, model, version, tags))
+    share = graphs.take(path, tags, (model, version), lambda: _load(path, model, version, tags, judge))
     if share.is_joined:
         logger.info(
             "model %r version %d: shares what was loaded for model %r version %d; signatures: %s",
@@ -70,12 +74,12 @@ def load(path: Path, *, model: str, version: int, tags: frozenset[str], graphs: 
     return SavedModelServable(model, version, share)
 
 
-def _load(path: Path, model: str, version: int, tags: frozenset[str]) -> ServedGraph:
+def _load(path: Path, model: str, version: int, tags: frozenset[str], judge: ModelJudge) -> ServedGraph:
     warn_if_too_large(path, model=model, version=version)
     bound, refused = bind_signatures(read_meta_graph(path, tags))
     if not bound:
         raise LoadError(f"{path}: no signature can be served; {_list_reasons(refused) or 'the SavedModel has none'}")
-    graph, failures = _serve_most(path, tags, bound)
+    graph, failures = _serve_most(path, tags, bound, judge)
     unavailable = dict(sorted((refused | failures).items()))
     signatures = {name: one.signature for name, one in bound.items() if name not in failures}
     logger.info(
@@ -90,7 +94,7 @@ def _load(path: Path, model: str, version: int, tags: frozenset[str]) -> ServedG
     return ServedGraph(graph, signatures, unavailable)
 
 
-def _serve_most(path: Path, tags: frozenset[str], bound: _Bound) -> tuple[LiveGraph, dict[str, str]]:
+def _serve_most(path: Path, tags: frozenset[str], bound: _Bound, judge: ModelJudge) -> tuple[LiveGraph, dict[str, str]]:
     """Return the graph that serves most of the signatures, and for each of the others why no way serves it.
 
     A way is given up before the next is tried, so that there are never two copies of the weights; only when none serves
@@ -98,7 +102,7 @@ def _serve_most(path: Path, tags: frozenset[str], bound: _Bound) -> tuple[LiveGr
     """
     tried: list[tuple[_Way, dict[str, str]]] = []
     for way in _WAYS:
-        graph, failures = _bring_to_life(way, path, tags, bound)
+        graph, failures = _bring_to_life(way, path, tags, bound, judge)
         if graph is not None:
             if not failures:
                 return graph, {}
@@ -109,23 +113,35 @@ def _serve_most(path: Path, tags: frozenset[str], bound: _Bound) -> tuple[LiveGr
         name: _list_reasons({way.name: failed[name] for way, failed in tried if name in failed}) for name in bound
     }
     best, failures = min(tried, key=lambda attempt: len(attempt[1]))
-    graph, failures = _bring_to_life(best, path, tags, bound) if len(failures) < len(bound) else (None, failures)
+    graph, failures = _bring_to_life(best, path, tags, bound, judge) if len(failures) < len(bound) else (None, failures)
     if graph is None:
         raise LoadError(f"{path}: no signature can be served; {_list_reasons(reasons)}")
     return graph, {name: reasons[name] for name in failures}
 
 
 def _bring_to_life(
-    way: _Way, path: Path, tags: frozenset[str], bound: _Bound
+    way: _Way, path: Path, tags: frozenset[str], bound: _Bound, judge: ModelJudge
 ) -> tuple[LiveGraph | None, dict[str, str]]:
-    """Return the graph that one way yields, if any, and why each signature that it does not serve fails."""
+    """Return the graph that one way yields, if any, and why each signature that it does not serve fails.
+
+    Raises:
+        LoadError: a file is broken, or the version is refused for what it would do; no other way is to be tried then.
+    """
     try:
-        graph = LiveGraph(refine(way.read(path, tags, bound)))
-    except BrokenFilesError as error:
+        graph = LiveGraph(_read(way, path, tags, bound, judge))
+    except (BrokenFilesError, ModelRefusedError) as error:
         raise LoadError(f"{path}: {error}") from error
     except LoadError as error:
         return None, dict.fromkeys(bound, str(error))
     return graph, graph.failures
+
+
+def _read(way: _Way, path: Path, tags: frozenset[str], bound: _Bound, judge: ModelJudge) -> RefinedBlueprint:
+    """Read a SavedModel and look through what it would run. The whole graph is dropped on return, to save memory."""
+    blueprint = way.read(path, tags, bound)
+    if judge.looks:
+        judge.judge(scan(blueprint))
+    return refine(blueprint)
 
 
 def _list_reasons(reasons: Mapping[str, str]) -> str:

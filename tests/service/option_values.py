@@ -4,6 +4,7 @@ from pathlib import Path
 
 from batching.options import Oversize
 from service.logs import LogFormat
+from service.model_scan import ModelScan
 from service.settings import ControlMode, ResponseCompression
 
 VALUES = {
@@ -45,6 +46,7 @@ VALUES = {
     "inter_op_threads": ("5", 5),
     "op_library": ("ops.so", (Path("ops.so"),)),
     "warm_up_timeout": ("2.5", 2.5),
+    "scan_models": ("refuse", ModelScan.REFUSE),
     "drain_delay": ("1.5", 1.5),
     "drain_timeout": ("0", 0.0),
     "log_info": ("false", False),
