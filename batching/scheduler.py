@@ -63,7 +63,7 @@ class BatchScheduler:
         self._backlog = Backlog()
         self._lock = threading.Lock()
         self._sleepers = Sleepers(self._lock)
-        self._running: dict[Batch, None] = {}
+        self._running: dict[Batch, float] = {}  # since when each runs
         self._dropping = 0  # tasks that were taken out of the backlog but are not yet finished
         self._draining = False
         self._stopped = False
@@ -165,6 +165,17 @@ class BatchScheduler:
                 lanes={lane.options: lane.counts() for lane in self._backlog.lanes},
             )
 
+    def runs_longer_than(self, seconds: float) -> int:
+        """How many batches run for longer than that now."""
+        began_before = time.monotonic() - seconds
+        with self._lock:
+            return sum(began < began_before for began in self._running.values())
+
+    @property
+    def workers_are_alive(self) -> bool:
+        """Whether every thread is there that has not been told to end."""
+        return self._stopped or all(thread.is_alive() for thread in self._threads)
+
     # The threads. --------------------------------------------------------------------------------------------------
 
     def _work(self) -> None:
@@ -183,7 +194,7 @@ class BatchScheduler:
                 drops = self._backlog.expire(now)
                 batch = self._backlog.take(now) if len(self._running) < self._workers else None
                 if batch is not None:
-                    self._running[batch] = None
+                    self._running[batch] = now
                 if drops or batch is not None:
                     self._dropping += len(drops)
                     self._wake_if_needed()

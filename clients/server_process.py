@@ -15,6 +15,7 @@ from typing import Final, Self
 from tritonclient.grpc import InferenceServerClient
 from tritonclient.utils import InferenceServerException
 
+_PROBES_ANNOUNCEMENT: Final = re.compile(r"probes at (127\.0\.0\.1:\d+)")
 _HTTP_ANNOUNCEMENT: Final = re.compile(r"HTTP at (127\.0\.0\.1:\d+)")
 _ANNOUNCEMENT: Final = re.compile(r"gRPC at (127\.0\.0\.1:\d+)")
 _LOG_LINES_KEPT: Final = 200
@@ -36,10 +37,12 @@ class ServerProcess:
     Attributes:
         address: host and port of gRPC, known after ``wait_until_ready``.
         http_address: of the port for probes and metrics, likewise; "" where that is switched off.
+        probes_address: of the port of ``--health-address``, likewise.
     """
 
     address: str
     http_address = ""
+    probes_address = ""
 
     def __init__(self, model: Path, *options: str) -> None:
         """Start the server.
@@ -152,6 +155,8 @@ class ServerProcess:
             self._log.append(line.rstrip())
             if http := _HTTP_ANNOUNCEMENT.search(line):  # comes before that of gRPC
                 self.http_address = http[1]
+            if probes := _PROBES_ANNOUNCEMENT.search(line):  # likewise
+                self.probes_address = probes[1]
             announcement = _ANNOUNCEMENT.search(line)
             if announcement and not self._announced.done():
                 self._announced.set_result(announcement[1])

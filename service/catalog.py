@@ -112,6 +112,11 @@ class Catalog:
             versions[-1].find_alias(signature)  # raises, and says why
         return targets
 
+    def loaded_versions(self) -> list[ModelVersion]:
+        """Return every version that may run something: the ready ones, and those that finish what they took."""
+        entries = [entry for _, model in sorted(self._models.items()) for _, entry in model.versions()]
+        return [entry.loaded for entry in entries if entry.loaded is not None]
+
     def ready_versions(self, name: str) -> list[ModelVersion]:
         """Return the ready versions of a model (or of the model of an alias), ascending; none when it is unknown."""
         try:

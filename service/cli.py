@@ -1,5 +1,6 @@
 """The command line: ``signet serve`` and ``signet inspect``."""
 
+import faulthandler
 import inspect
 import sys
 from collections.abc import Callable, Container
@@ -174,4 +175,5 @@ def options(*, version: Annotated[bool, typer.Option("--version", help="Print th
 
 def main() -> None:
     """Run the program."""
+    faulthandler.enable()  # what kills the process in native code leaves the places where the threads were
     app(prog_name="signet")

@@ -50,6 +50,12 @@ def configure_runtime(configs: Mapping[str, ModelConfig], settings: Settings) ->
     )
 
 
+def runtime_in_force() -> str:
+    """Return what TensorFlow was told, for the log."""
+    options = saved_model.options_in_force()
+    return f"{options.intra_op_threads} threads within an op, {options.inter_op_threads} for ops side by side"
+
+
 def _agreed(parameter: str, wishes: Mapping[str, int | None]) -> int | None:
     """Return the number that every model with a wish wants, or None when none has one."""
     given = {name: wish for name, wish in wishes.items() if wish is not None}

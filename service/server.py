@@ -9,24 +9,21 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import service
 from protos.model_config_pb2 import ModelConfig
+from service.banner import log_banner
 from service.data_plane import DataPlane
 from service.errors import LoadError
-from service.http.pages import ServerPages
-from service.http.port import HttpPort
 from service.layouts import ModelSource
-from service.loading import VersionLoader, configure_runtime
+from service.loading import VersionLoader, configure_runtime, runtime_in_force
 from service.log_rpcs import LogRpcs
 from service.memory_limit import log_memory
-from service.metrics.collectors import make_registry
-from service.metrics.exposition import render
 from service.model_control import ModelControl
 from service.model_places import ModelPlaces
 from service.model_version import ModelVersion
+from service.monitor import Monitor
 from service.repository import Repository
 from service.repository_poller import RepositoryPoller
 from service.repository_rpcs import RepositoryRpcs
@@ -66,6 +63,8 @@ class Server:
             self._uploads if settings.allow_file_override else None,
         )
         self._poller = RepositoryPoller(self._repository, self._places, settings.repository_poll_secs)
+        self._health = Health()
+        self._monitor = Monitor(settings, self._repository, self._health, is_ready=self._is_ready)
         regions = Regions(enabled=settings.allow_client_shm, allow_remote=settings.allow_remote_shared_memory)
         self._servicer = Servicer(
             self._repository,
@@ -73,6 +72,7 @@ class Server:
             name=settings.server_id,
             version=service.__version__,
             is_ready=self._is_ready,
+            is_live=self._monitor.is_live,
             regions=regions,
             further=[
                 RepositoryRpcs(self._control),
@@ -81,15 +81,11 @@ class Server:
                 LogRpcs(settings.log_options()),
             ],
         )
-        self._health = Health()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._loaded = False
         self._draining = False
         self._stop = asyncio.Event()
         self._hurry = asyncio.Event()
-
-    def _is_live(self) -> bool:
-        return True
 
     def _is_ready(self) -> bool:
         return self._loaded and not self._draining and self._models_are_ready()
@@ -119,40 +115,21 @@ class Server:
             channel_options(self._settings),
             socket_mode=int(self._settings.grpc_unix_socket_mode, 8),
         )
-        with self._http_port():
+        with self._monitor.running():
             await self._serve(transport, sources)
 
     async def _serve(self, transport: GrpcioTransport, sources: list[ModelSource]) -> None:
         self._handle_signals()
         self._health.set_ready(ready=False)
-        self._health.set_live()
         await transport.start()
         for address in transport.addresses:
             logger.info("listening for gRPC at %s", address)
         try:
             if await self._load(sources):
+                log_banner("grpcio", transport.addresses, runtime_in_force(), self._repository.loaded_versions())
                 await self._stop.wait()
         finally:
             await self._shut_down(transport)
-
-    @contextlib.contextmanager
-    def _http_port(self) -> Iterator[None]:
-        """Answer probes and Prometheus during the block."""
-        settings = self._settings
-        if not settings.allow_metrics:
-            yield
-            return
-        registry = make_registry(self._repository, service.__version__)
-        pages = ServerPages(
-            is_live=self._is_live,
-            is_ready=self._is_ready,
-            is_model_ready=self._repository.is_ready,
-            metrics=partial(render, registry),
-        )
-        http = HttpPort(settings.metrics_address, settings.metrics_port, pages)
-        logger.info("listening for HTTP at %s", http.address)
-        with contextlib.closing(http):
-            yield
 
     def _sources(self) -> list[ModelSource]:
         """Return the models to load at the start.

@@ -119,6 +119,15 @@ class Settings(BaseSettings):
     )
     metrics_address: str = Field("127.0.0.1", description="Where to listen for HTTP: an IP address.")
     metrics_port: Annotated[int, Ge(0), Le(65535)] = Field(8002, description="Port for HTTP; 0 takes a free one.")
+    health_address: str | None = Field(
+        None,
+        description="Open a further port, for gRPC health, HTTP health and metrics alone: an IP address that probes "
+        "and Prometheus reach while the service stays where others do not.",
+    )
+    health_port: Annotated[int, Ge(0), Le(65535)] = Field(8003, description="Its number; 0 takes a free one.")
+    stuck_run_timeout: Annotated[FiniteFloat, Ge(0)] = Field(
+        600.0, description="Seconds of one run after which the server no longer calls itself live; 0 means never."
+    )
     server_id: str = Field("triton", description="The server's name in ServerMetadata; stock programs check it.")
     default_signature: str | None = Field(
         None, description="Signature of requests that name none, where a model's configuration does not say."

@@ -44,18 +44,20 @@ Pages = Callable[[Request], Page]
 """Makes the answer. Runs in the thread of the port, so it must be quick; what it raises ends in a fixed text."""
 
 
-async def exchange(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, pages: Pages) -> None:
+async def exchange(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, pages: Pages, start: bytes) -> None:
     """Read a request and answer it; the connection is not used again, so that idle ones never pile up.
 
     Args:
         reader: of the connection.
         writer: likewise; the caller closes it.
         pages: makes the answer.
+        start: what was read of the request already.
 
     Raises:
         OSError: the connection is broken.
     """
     connection = h11.Connection(h11.SERVER, max_incomplete_event_size=_MAX_HEAD_BYTES)
+    connection.receive_data(start)
     wants_body = True
     try:
         request = await _read_request(connection, reader)
@@ -73,6 +75,7 @@ async def exchange(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, p
 async def _read_request(connection: h11.Connection, reader: asyncio.StreamReader) -> h11.Request | None:
     """Return the head of the request, or None when the client left before it sent any."""
     while (event := connection.next_event()) is h11.NEED_DATA:
+        # An empty read says that the client sends no more.
         connection.receive_data(await reader.read(_READ_BYTES))
     return event if isinstance(event, h11.Request) else None
 

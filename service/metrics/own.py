@@ -51,6 +51,12 @@ _ROW_BOUNDS: Final = tuple(2**power for power in range(13))
 
 def families(readings: Sequence[VersionReading]) -> Iterator[Metric]:
     """Yield the families by signature."""
+    load = GaugeMetricFamily(
+        "signet_model_load_seconds", "How long the load took, warm-up included.", labels=_LABELS[:2]
+    )
+    for version in readings:
+        load.add_metric(version.labels, version.load_s)
+    yield load
     signatures = [signature for reading in readings for signature in reading.signatures]
     for name, text, value_of in _GAUGES:
         gauge = GaugeMetricFamily(name, text, labels=_LABELS)

@@ -68,14 +68,9 @@ def families(readings: Sequence[VersionReading]) -> Iterator[Metric]:
         yield counter
     yield _failures(readings)
     pending = GaugeMetricFamily("nv_inference_pending_request_count", "Requests that wait for a run.", labels=_LABELS)
-    load = GaugeMetricFamily(
-        "nv_model_load_duration_secs", "Seconds that the load took, warm-up included.", labels=_LABELS
-    )
     for reading in readings:
         pending.add_metric(reading.labels, reading.pending)
-        load.add_metric(reading.labels, reading.load_s)
     yield pending
-    yield load
 
 
 def _failures(readings: Sequence[VersionReading]) -> Metric:

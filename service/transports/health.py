@@ -1,7 +1,8 @@
 """grpc.health.v1 for probes and load balancers: Check and Watch of the server and of every model."""
 
 import asyncio
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
 import grpc
 from grpc_health.v1 import health_pb2
@@ -26,11 +27,18 @@ class Health:
 
     def __init__(self) -> None:
         self._statuses: dict[str, int] = {}
+        self._followers: list[Callable[[str, Any], None]] = []
         self._changed = asyncio.Event()
 
-    def set_live(self) -> None:
-        """Say that the process works; it stays so until it ends."""
-        self._set({_LIVE_SERVICE: True})
+    def follow(self, tell: Callable[[str, Any], None]) -> None:
+        """Tell somebody the status of every service, now and whenever it is set."""
+        self._followers.append(tell)
+        for service, status in self._statuses.items():
+            tell(service, status)
+
+    def set_live(self, *, live: bool) -> None:
+        """Say whether the process and its workers are alive."""
+        self._set({_LIVE_SERVICE: live})
 
     def set_ready(self, *, ready: bool) -> None:
         """Say whether the server is ready for requests."""
@@ -43,7 +51,10 @@ class Health:
 
     def _set(self, serving: dict[str, bool]) -> None:
         for service, is_serving in serving.items():
-            self._statuses[service] = _Status.SERVING if is_serving else _Status.NOT_SERVING
+            status = _Status.SERVING if is_serving else _Status.NOT_SERVING
+            self._statuses[service] = status
+            for tell in self._followers:
+                tell(service, status)
         # Everyone who waits looks again; whoever comes later waits for the next change.
         self._changed.set()
         self._changed = asyncio.Event()

@@ -32,6 +32,9 @@ VALUES = {
     "allow_metrics": ("false", False),
     "metrics_address": ("::1", "::1"),
     "metrics_port": ("9002", 9002),
+    "health_address": ("0.0.0.0", "0.0.0.0"),  # noqa: S104
+    "health_port": ("9003", 9003),
+    "stuck_run_timeout": ("1.5", 1.5),
     "server_id": ("mine", "mine"),
     "default_signature": ("embed", "embed"),
     "default_max_batch_size": ("0", 0),

@@ -1,6 +1,7 @@
 """The command line says what Settings hold, and everything that is wrong is one line without a traceback."""
 
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -205,3 +206,20 @@ def test_program_without_a_command_shows_its_help():
     result = CliRunner().invoke(cli.app, [])
 
     assert {"serve", "inspect"} <= set(result.output.split())
+
+
+def test_death_in_native_code_leaves_the_place_of_every_thread():
+    program = """
+import os, signal, sys
+from service import cli
+sys.argv = ["signet", "--version"]
+try:
+    cli.main()
+except SystemExit:
+    os.kill(os.getpid(), signal.SIGSEGV)
+"""
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+
+    assert run.returncode == -signal.SIGSEGV
+    assert "Segmentation fault" in run.stderr
+    assert "most recent call first" in run.stderr

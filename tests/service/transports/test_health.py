@@ -33,7 +33,7 @@ def probe(main):
     async def whole():
         with serving(kit()) as served:
             async with connected(served) as client:
-                client.health.set_live()
+                client.health.set_live(live=True)
                 client.health.set_ready(ready=True)
                 return await main(client, Probe(client))
 

@@ -1,0 +1,109 @@
+"""What shows a running server to the outside: HTTP for probes and Prometheus, a port for probes alone, a watchdog."""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Final
+
+import service
+from service.http.pages import ServerPages
+from service.http.port import HttpPort
+from service.metrics.collectors import make_registry
+from service.metrics.exposition import render
+from service.repository import Repository
+from service.settings import Settings
+from service.transports.health import Health
+from service.transports.health_server import HealthServer
+from service.watchdog import Watchdog, stuck_runs
+
+_LONGEST_PERIOD_S: Final = 5.0
+_LOOKS_PER_TIMEOUT: Final = 4
+
+logger = logging.getLogger(__name__)
+
+
+class Monitor:
+    """Belongs to the event loop that runs the server; ``is_live`` may be called from any thread."""
+
+    def __init__(
+        self, settings: Settings, repository: Repository, health: Health, *, is_ready: Callable[[], bool]
+    ) -> None:
+        """Open nothing yet.
+
+        Args:
+            settings: of the server.
+            repository: whose models are told of and watched.
+            health: is told whether the server is live.
+            is_ready: whether the server takes requests.
+        """
+        self._settings: Final = settings
+        self._repository: Final = repository
+        self._health: Final = health
+        self._is_ready: Final = is_ready
+        self._is_live = True
+        self._beat_at = time.monotonic()
+
+    def is_live(self) -> bool:
+        """Whether the process and its workers are alive."""
+        return self._is_live
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """Show the server during the block.
+
+        Raises:
+            OSError: an address cannot be bound.
+        """
+        self._health.set_live(live=True)
+        with contextlib.ExitStack() as opened:
+            self._open_ports(opened)
+            opened.enter_context(contextlib.closing(self._watch(asyncio.get_running_loop())))
+            yield
+
+    def _open_ports(self, opened: contextlib.ExitStack) -> None:
+        settings = self._settings
+        pages = self._pages()
+        if settings.allow_metrics:
+            http = HttpPort(settings.metrics_address, settings.metrics_port, pages)
+            opened.enter_context(contextlib.closing(http))
+            logger.info("listening for HTTP at %s", http.address)
+        if settings.health_address is not None:
+            server = HealthServer()
+            opened.enter_context(contextlib.closing(server))
+            self._health.follow(server.set)
+            port = HttpPort(settings.health_address, settings.health_port, pages, server.path)
+            opened.enter_context(contextlib.closing(port))
+            logger.info("listening for probes at %s", port.address)
+
+    def _pages(self) -> ServerPages:
+        registry = make_registry(self._repository, service.__version__)
+        return ServerPages(
+            is_live=self.is_live,
+            is_ready=self._is_ready,
+            is_model_ready=self._repository.is_ready,
+            metrics=partial(render, registry) if self._settings.allow_metrics else None,
+        )
+
+    def _watch(self, loop: asyncio.AbstractEventLoop) -> Watchdog:
+        timeout_s = self._settings.stuck_run_timeout
+        period_s = min(_LONGEST_PERIOD_S, timeout_s / _LOOKS_PER_TIMEOUT) if timeout_s else _LONGEST_PERIOD_S
+        self._beat_at = time.monotonic()
+
+        def look() -> list[str]:
+            loop.call_soon_threadsafe(self._beat)
+            problems = stuck_runs(self._repository.loaded_versions(), timeout_s)
+            if timeout_s and time.monotonic() - self._beat_at > timeout_s + period_s:
+                problems.append(f"the thread that takes calls does nothing for more than {timeout_s:g} s")
+            return problems
+
+        return Watchdog(look, partial(self._tell, loop), period_s)
+
+    def _beat(self) -> None:
+        self._beat_at = time.monotonic()
+
+    def _tell(self, loop: asyncio.AbstractEventLoop, live: bool) -> None:  # noqa: FBT001 - the watchdog's callback
+        self._is_live = live
+        loop.call_soon_threadsafe(partial(self._health.set_live, live=live))
