@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 from rich.console import Console
 
 import service
-from service import inspection, logs
+from service import inspection, logs, tensorflow_serving_flags
 from service.errors import LoadError
 from service.inspection import InspectedVersion
 from service.logs import LogOptions
@@ -176,4 +176,17 @@ def options(*, version: Annotated[bool, typer.Option("--version", help="Print th
 def main() -> None:
     """Run the program."""
     faulthandler.enable()  # what kills the process in native code leaves the places where the threads were
-    app(prog_name="signet")
+    app(_in_our_options(sys.argv[1:]), prog_name="signet")
+
+
+def _in_our_options(arguments: list[str]) -> list[str]:
+    """Translate the flags of TensorFlow Serving, which ``signet serve`` understands, too."""
+    if arguments[:1] != ["serve"]:
+        return arguments
+    try:
+        translated, warnings = tensorflow_serving_flags.translate(arguments[1:])
+    except LoadError as error:
+        sys.exit(f"signet: {error}")
+    for warning in warnings:
+        typer.echo(f"signet: {warning}", err=True)
+    return ["serve", *translated]

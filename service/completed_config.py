@@ -27,6 +27,11 @@ class CompletedSignature:
     signature: Signature
     config: SignatureConfig
 
+    @property
+    def joins(self) -> bool:
+        """Whether requests may share a run."""
+        return self.config.max_batch_size > 1 and self.config.HasField("dynamic_batching") and self.signature.batchable
+
 
 class CompletedConfig:
     """The configuration of a loaded model: every question has an answer, and the answers agree. Immutable."""
@@ -109,8 +114,7 @@ class CompletedConfig:
         Raises:
             KeyError: there is no such signature.
         """
-        config = self._configs[name]
-        return config.max_batch_size > 1 and config.HasField("dynamic_batching") and self.signatures[name].batchable
+        return CompletedSignature(self.signatures[name], self._configs[name]).joins
 
     def signature_config(self, name: str) -> SignatureConfig:
         """Return the completed configuration of a signature.

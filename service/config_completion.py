@@ -20,9 +20,10 @@ from protos.model_config_pb2 import (
 )
 from service.completed_config import CompletedConfig, CompletedSignature
 from service.config_tensors import Entry, Pair, PairedSignature, complete_entry, pair_signature
+from service.datatypes import BYTES
 from service.errors import LoadError
 from service.model_config import BACKEND, MODEL_FILENAME, PLATFORM, parameter
-from service.signature import Signature, TensorSpec
+from service.signature import OPEN, Signature, TensorSpec
 
 SERVING_DEFAULT: Final = "serving_default"
 """The signature that exports mean for callers who name none."""
@@ -42,6 +43,9 @@ class ConfigDefaults:
         auto_complete: whether a missing max_batch_size and a missing scheduler are filled in. Inputs and outputs always
             are: they are known.
         instance_count: workers of a model without ``instance_group``; the default is Triton's for TensorFlow on a CPU.
+        allowed_batch_sizes: of runs of up to ``default_max_batch_size`` rows, which is the last one; none for any size.
+        max_enqueued_batches: how many full batches of a signature may wait; 0 for no limit.
+        pads_variable_lengths: whether requests of different lengths share runs, the shorter ones filled up with zeros.
     """
 
     default_max_batch_size: int = 64
@@ -49,6 +53,9 @@ class ConfigDefaults:
     default_signature: str | None = None
     auto_complete: bool = True
     instance_count: int = 2
+    allowed_batch_sizes: tuple[int, ...] = ()
+    max_enqueued_batches: int = 0
+    pads_variable_lengths: bool = False
 
 
 @dataclass(frozen=True)
@@ -182,7 +189,23 @@ def _complete_signature(
         max_queue_rows=wishes.own.max_queue_rows,
         max_queue_bytes=wishes.own.max_queue_bytes,
     )
-    return CompletedSignature(seen, config)
+    completed = CompletedSignature(seen, config)
+    if completed.joins:
+        _complete_joining(completed, wishes, defaults)
+    return completed
+
+
+def _complete_joining(completed: CompletedSignature, wishes: _Wishes, defaults: ConfigDefaults) -> None:
+    """Fill in what the server says of shared runs alone. Its sizes belong to its largest batch and to no other."""
+    config = completed.config
+    if wishes.max_batch_size is None and not config.allowed_batch_sizes:
+        config.allowed_batch_sizes.extend(defaults.allowed_batch_sizes)
+    if not config.max_queue_rows:
+        config.max_queue_rows = defaults.max_enqueued_batches * config.max_batch_size
+    if defaults.pads_variable_lengths and not config.pad_variable_length_inputs:
+        for spec in completed.signature.inputs:
+            if OPEN in (spec.shape or ())[1:]:
+                config.pad_variable_length_inputs[spec.name] = "" if spec.datatype is BYTES else "0"
 
 
 def _complete_entries(pairs: Sequence[Pair[Entry]], seen: Sequence[TensorSpec], *, batched: bool) -> list[Entry]:

@@ -15,6 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
+from protos.model_config_pb2 import ModelVersionPolicy
 from service.errors import LoadError
 
 CONFIG_FILE: Final = "config.pbtxt"
@@ -41,6 +42,7 @@ class ModelSource:
         versions: the directory of each version number; a version directory or, for a bare SavedModel, the SavedModel.
         config_path: its config.pbtxt or the chosen file of ``configs/``, or None when it has neither.
         problem: why nothing of it can be served, or None.
+        version_policy: which versions are served where its configuration does not say; None likewise.
         renamed: whether the user chose the name, so that the name in the configuration does not count.
         is_empty: whether the problem is that its directory holds no version.
     """
@@ -49,6 +51,7 @@ class ModelSource:
     versions: dict[int, Path] = field(default_factory=dict)
     config_path: Path | None = None
     problem: str | None = None
+    version_policy: ModelVersionPolicy | None = None
     renamed: bool = False
     is_empty: bool = False
 

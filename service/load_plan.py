@@ -63,7 +63,7 @@ def make_plan(source: ModelSource, override: ModelConfig | None = None, previous
 
 
 def read_source_config(source: ModelSource) -> ModelConfig:
-    """Read a model's config.pbtxt; empty when it has none.
+    """Read a model's config.pbtxt; where it has none or does not say, what else is known of the model.
 
     Raises:
         LoadError: the file cannot be read, or is not the text of a ModelConfig.
@@ -71,6 +71,8 @@ def read_source_config(source: ModelSource) -> ModelConfig:
     config = ModelConfig() if source.config_path is None else read_config(source.config_path)
     if source.renamed:
         config.ClearField("name")
+    if source.version_policy is not None and not config.HasField("version_policy"):
+        config.version_policy.CopyFrom(source.version_policy)
     return config
 
 

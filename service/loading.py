@@ -10,7 +10,7 @@ from typing import Final
 from protos.model_config_pb2 import ModelConfig
 from service import saved_model
 from service.completed_config import CompletedConfig
-from service.config_completion import complete
+from service.config_completion import ConfigDefaults, complete
 from service.errors import LoadError
 from service.labels import read_labels
 from service.layouts import model_directory, saved_model_directory
@@ -88,8 +88,13 @@ class VersionLoader:
     """Loads the versions of one server. Those that are made of the same files share one graph and its weights."""
 
     def __init__(self, settings: Settings) -> None:
-        """Take the server's options."""
+        """Take the server's options.
+
+        Raises:
+            LoadError: a file that they name cannot be used.
+        """
         self._settings: Final = settings
+        self._defaults: Final = settings.config_defaults()  # read once, so that all models agree
         self._graphs: Final = saved_model.SharedGraphs(equal=settings.share_equal_models)
 
     def load(self, name: str, version: int, directory: Path, config: ModelConfig) -> ModelVersion:
@@ -117,7 +122,7 @@ class VersionLoader:
         )
         with ExitStack() as undone_on_failure:
             undone_on_failure.callback(servable.close)
-            completed, samples = _complete(config, servable, model_directory(directory), name, self._settings)
+            completed, samples = _complete(config, servable, model_directory(directory), name, self._defaults)
             labels = read_labels(completed, model_directory(directory), model=name)
             oversize = self._settings.oversize_requests
             loaded = ModelVersion(name, version, servable, completed, oversize=oversize, labels=labels)
@@ -128,15 +133,13 @@ class VersionLoader:
 
 
 def _complete(
-    config: ModelConfig, servable: Servable, directory: Path, name: str, settings: Settings
+    config: ModelConfig, servable: Servable, directory: Path, name: str, defaults: ConfigDefaults
 ) -> tuple[CompletedConfig, Mapping[str, Sequence[Sample]]]:
     """Complete the configuration from the servable's signatures, as the probe of their rows finds them.
 
     The probe may need samples, whose shapes only a completed configuration tells, so it is completed twice.
     """
-    finish = partial(
-        complete, config, model=name, unavailable=servable.unavailable, defaults=settings.config_defaults()
-    )
+    finish = partial(complete, config, model=name, unavailable=servable.unavailable, defaults=defaults)
     supposed = finish(signatures=servable.signatures)
     samples = read_samples(supposed, directory, model=name)
     rows = {

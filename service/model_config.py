@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from google.protobuf import json_format, text_format
+from google.protobuf.message import Message
 
 from protos.model_config_pb2 import ModelConfig, ModelInput, ModelInstanceGroup, ModelOptimizationPolicy, ModelOutput
 from service.errors import LoadError
@@ -20,6 +21,8 @@ MODEL_FILENAME: Final = "model.savedmodel"
 
 SERVE: Final = "serve"
 """The tag of the graph that exports mean for serving."""
+
+Parsed = TypeVar("Parsed", bound=Message)
 
 _THREAD_DIGITS: Final = 9  # so many always fit the 32 bits in which TensorFlow keeps them
 
@@ -43,8 +46,17 @@ def read_config(path: Path) -> ModelConfig:
     Raises:
         LoadError: the file cannot be read, or is not the text of a ModelConfig; names the line and the column.
     """
+    return parse_file(path, ModelConfig())
+
+
+def parse_file(path: Path, message: Parsed) -> Parsed:
+    """Read the text of a message into one, and return it.
+
+    Raises:
+        LoadError: the file cannot be read, or is not the text of such a message; names the line and the column.
+    """
     try:
-        return text_format.Parse(path.read_text(encoding="utf-8"), ModelConfig())
+        return text_format.Parse(path.read_text(encoding="utf-8"), message)
     except text_format.ParseError as error:
         raise LoadError(f"{path}:{error}") from error
     except UnicodeDecodeError as error:

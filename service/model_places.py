@@ -7,6 +7,7 @@ from typing import Final
 
 from service.errors import LoadError
 from service.layouts import ModelSource, empty_model, find_model, find_models, is_hidden, is_model, own_name
+from service.tensorflow_serving import ListedModel, ModelList
 
 _LONGEST_NAME_BYTES: Final = 255  # of an entry of a directory
 
@@ -15,22 +16,29 @@ class ModelPlaces:
     """The directories and single models that a server may serve from. Each call looks at the disk anew."""
 
     def __init__(
-        self, repositories: Sequence[Path], models: Sequence[str] = (), *, config_name: str | None = None
+        self,
+        repositories: Sequence[Path],
+        models: Sequence[str] = (),
+        *,
+        listing: Path | None = None,
+        config_name: str | None = None,
     ) -> None:
         """Take the places from the options.
 
         Args:
             repositories: models, or directories of models, in any layout.
             models: ``NAME=PATH`` for single models.
+            listing: TensorFlow Serving's models.config, which lists single models, too.
             config_name: of the configuration in a model's ``configs/`` that goes before its config.pbtxt.
 
         Raises:
-            LoadError: one of ``models`` is not written so, or there is no place at all.
+            LoadError: one of ``models`` is not written so, the listing cannot be used, or there is no place at all.
         """
         self._repositories: Final = tuple(repositories)
         self._config_name: Final = config_name
         self._models: Final = [_split(option) for option in models]
-        if not (self._repositories or self._models):
+        self._listing: Final = None if listing is None else ModelList(listing)
+        if not (self._repositories or self._models or self._listing):
             raise LoadError("nothing to serve: give the path of a SavedModel or of a model repository")
 
     def all_models(self) -> list[ModelSource]:
@@ -40,7 +48,7 @@ class ModelPlaces:
             LoadError: a place holds nothing that can be served.
         """
         sources = [source for path in self._repositories for source in find_models(path, self._config_name)]
-        return sources + [self._single_model(name, path) for name, path in self._models]
+        return sources + [self._single_model(model) for model in self._single_models()]
 
     def present_models(self) -> list[ModelSource]:
         """Return the models that are there now, for a server that waits for others.
@@ -73,7 +81,7 @@ class ModelPlaces:
 
         A directory that cannot be read has no names.
         """
-        names = {name for name, _ in self._models}
+        names = {model.name for model in self._single_models()}
         for path in self._repositories:
             try:
                 names.update(_names_in(path))
@@ -97,16 +105,21 @@ class ModelPlaces:
                 found = [source for path in self._repositories for source in self._find_in(path, name)]
             except OSError as error:
                 raise LoadError(f"model '{name}': {error.filename} cannot be read: {error.strerror}") from error
-        found += [self._single_model(name, path) for given, path in self._models if given == name]
+        found += [self._single_model(model) for model in self._single_models() if model.name == name]
         if len(found) > 1:
             raise LoadError(f"two models are called '{name}'; name one of them with --model NAME=PATH")
         return found[0] if found else None
 
-    def _single_model(self, name: str, path: Path) -> ModelSource:
-        found = find_models(path, self._config_name)
+    def _single_models(self) -> list[ListedModel]:
+        return self._models + (self._listing.models() if self._listing else [])
+
+    def _single_model(self, model: ListedModel) -> ModelSource:
+        found = find_models(model.path, self._config_name)
         if len(found) != 1:
-            raise LoadError(f"--model {name}={path}: holds {len(found)} models; expected the directory of one")
-        return replace(found[0], name=name, renamed=True)
+            raise LoadError(
+                f"model '{model.name}': {model.path} holds {len(found)} models; expected the directory of one"
+            )
+        return replace(found[0], name=model.name, renamed=True, version_policy=model.version_policy)
 
     def _find_in(self, path: Path, name: str) -> Iterator[ModelSource]:
         directory = path / name
@@ -118,11 +131,11 @@ class ModelPlaces:
             yield find_model(directory, name, self._config_name) or empty_model(directory, name)
 
 
-def _split(option: str) -> tuple[str, Path]:
+def _split(option: str) -> ListedModel:
     name, separator, path = option.partition("=")
     if not (name and separator and path):
         raise LoadError(f"--model {option}: expected NAME=PATH")
-    return name, Path(path)
+    return ListedModel(name, Path(path), None)
 
 
 def _names_in(path: Path) -> list[str]:

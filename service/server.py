@@ -51,10 +51,20 @@ class Server:
     """One server process: its models, its transport, its state. Runs in one event loop."""
 
     def __init__(self, settings: Settings) -> None:
+        """Prepare to run.
+
+        Raises:
+            LoadError: a file that the settings name cannot be used, or they name nothing to serve.
+        """
         self._settings = settings
         self._repository = Repository(self._load_version, on_change=self._tell_health)
         self._loader = VersionLoader(settings)
-        self._places = ModelPlaces(settings.model_repository, settings.model, config_name=settings.model_config_name)
+        self._places = ModelPlaces(
+            settings.model_repository,
+            settings.model,
+            listing=settings.model_config_file,
+            config_name=settings.model_config_name,
+        )
         self._uploads = Uploads()
         self._control = ModelControl(
             self._repository,

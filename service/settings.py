@@ -12,6 +12,7 @@ from batching.options import Oversize
 from service.config_completion import MAX_INSTANCES, ConfigDefaults
 from service.logs import LogFormat, LogOptions
 from service.model_scan import ModelScan
+from service.tensorflow_serving import with_batching_parameters
 
 # Channel arguments of gRPC, sizes of batches in Triton's configuration and TensorFlow's numbers of threads are 32 bits
 # wide.
@@ -56,6 +57,9 @@ class Settings(BaseSettings):
     )
     model_config_name: Annotated[str | None, Field(pattern=r"^[^/\x00]+$")] = Field(
         None, description="Take a model's configs/NAME.pbtxt, where it is there, in place of its config.pbtxt."
+    )
+    model_config_file: Path | None = Field(
+        None, description="TensorFlow Serving's models.config: serve the models that it lists."
     )
     model_control_mode: ControlMode = Field(
         ControlMode.NONE,
@@ -138,6 +142,9 @@ class Settings(BaseSettings):
     max_queue_delay_us: Annotated[int, Ge(0), Le(2**64 - 1)] = Field(
         0, description="How long a batch that is not full waits for company, in microseconds, where not configured."
     )
+    batching_parameters_file: Path | None = Field(
+        None, description="TensorFlow Serving's batching_parameters.txt; what it says goes before the options."
+    )
     oversize_requests: Oversize = Field(
         Oversize.CUT, description="Cut a request with more rows than max_batch_size into parts, or reject it."
     )
@@ -210,11 +217,18 @@ class Settings(BaseSettings):
         )
 
     def config_defaults(self) -> ConfigDefaults:
-        """Return what holds where a model's configuration says nothing."""
-        return ConfigDefaults(
+        """Return what holds where a model's configuration says nothing.
+
+        Raises:
+            LoadError: ``batching_parameters_file`` cannot be used.
+        """
+        defaults = ConfigDefaults(
             default_max_batch_size=self.default_max_batch_size,
             max_queue_delay_us=self.max_queue_delay_us,
             default_signature=self.default_signature,
             auto_complete=not self.disable_auto_complete_config,
             instance_count=self.instance_count,
         )
+        if self.batching_parameters_file is None:
+            return defaults
+        return with_batching_parameters(defaults, self.batching_parameters_file)

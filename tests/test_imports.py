@@ -15,7 +15,9 @@ ROOT = Path(__file__).resolve().parents[1]
 # From the bottom to the top. A module may import what lies below its own layer; the members of a package and those of
 # FAMILY import one another freely.
 PACKAGES = {"saved_model", "transports", "metrics", "http"}
-FAMILY = {"model_config", "config_tensors", "reshaping", "config_completion", "completed_config"}
+FAMILY = {
+    *("model_config", "config_tensors", "reshaping", "config_completion", "completed_config", "tensorflow_serving"),
+}
 LAYERS = [
     {"__init__"},
     {"histogram"},
@@ -24,6 +26,7 @@ LAYERS = [
     {
         *("request", "servable", "region_parameters", "classification", "trace_settings", "memory_limit"),
         "synthetic_inputs",
+        "tensorflow_serving_flags",
     },
     {"codec", "statistics_codec", "stream_codec", "versions", "saved_model", *FAMILY},
     {"queue_options", "settings", "labels", "warm_up_samples", "load_plan", "model_places", "uploads"},
@@ -56,7 +59,7 @@ OWNERS = {
         *("codec", "statistics_codec", "stream_codec", "versions", "servicer", "transports", "server", *FAMILY),
         *("shared_memory_rpcs", "repository_rpcs", "trace_rpcs", "log_rpcs"),
         # These only pass a ModelConfig on.
-        *("repository", "load_plan", "model_control", "loading", "inspection"),
+        *("layouts", "repository", "load_plan", "model_control", "loading", "inspection"),
         # They turn a part of a ModelConfig into the batcher's options, and into arrays.
         *("queue_options", "warm_up_samples"),
     },

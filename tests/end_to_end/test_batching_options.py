@@ -1,5 +1,6 @@
-"""Batching options of config.pbtxt, seen from outside: padding of lengths and of sizes, on a real server."""
+"""Batching options seen from outside: of config.pbtxt, and of TensorFlow Serving's files and flags."""
 
+import json
 import queue
 
 import numpy as np
@@ -28,14 +29,33 @@ CONFIG = """
 """
 
 
+LISTING = """
+    model_config_list {
+        config { name: "kit" base_path: "%s" model_platform: "tensorflow" model_version_policy { all { } } }
+    }
+"""
+
+PARAMETERS = """
+    max_batch_size { value: 16 }
+    allowed_batch_sizes: [ 2, 16 ]
+    num_batch_threads { value: 1 }
+"""
+
+
 @pytest.fixture(scope="module")
 def configured(export, tmp_path_factory):
     root = tmp_path_factory.mktemp("configured")
-    model = root / "kit"
+    model = root / "exported"
     model.mkdir()
-    (model / "1").symlink_to(export("kit"))
+    (model / "5").symlink_to(export("kit"))
     (model / "config.pbtxt").write_text(CONFIG)
-    with ServerProcess(root) as server:
+    (root / "models.config").write_text(LISTING % model)
+    (root / "batching.txt").write_text(PARAMETERS)
+    flags = [
+        *("--enable_batching", f"--model_config_file={root / 'models.config'}"),
+        f"--batching_parameters_file={root / 'batching.txt'}",
+    ]
+    with ServerProcess(export("counter"), *flags) as server:
         server.wait_until_ready(START_S)
         with triton.InferenceServerClient(server.address) as client:
             yield client
@@ -65,3 +85,16 @@ def test_a_run_is_padded_to_an_allowed_size_and_the_padding_is_not_answered(conf
     result = configured.infer("kit", tensors({"x": rows(3)}), parameters={"signature": "embed"})
 
     assert result.as_numpy("z")[:, 0].tolist() == [1, 2, 3]
+
+
+def test_files_of_tensorflow_serving_say_what_the_models_configuration_does_not(configured):
+    config = configured.get_model_config("kit").config
+    signatures = json.loads(config.parameters["signatures"].string_value)
+    sizes = [signatures[name]["max_batch_size"] for name in ("serving_default", "wide", "embed")]
+
+    assert configured.get_model_metadata("kit").versions == ["5"]
+    assert sizes == [16, 16, 8]
+    assert config.instance_group[0].count == 1
+    configured.infer("kit", tensors({"x": rows(3)}), parameters={"signature": "serving_default"})
+    entry = configured.get_inference_statistics("kit:serving_default").model_stats[0]
+    assert [batch.batch_size for batch in entry.batch_stats] == [3]

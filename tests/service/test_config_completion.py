@@ -282,3 +282,53 @@ def test_the_configuration_that_was_read_is_not_changed():
     complete(config, model="clip", signatures={"a": rows("a")}, defaults=ConfigDefaults())
 
     assert config.SerializeToString(deterministic=True) == before
+
+
+# What only the server says. --------------------------------------------------------------------------------------
+
+
+def joining(text="", signature=None, **defaults):
+    """Return what is completed for a signature that may be batched."""
+    return completed(text, signature or rows(), default_max_batch_size=8, **defaults).signature_config(
+        "serving_default"
+    )
+
+
+def test_allowed_sizes_of_the_server_hold_with_its_largest_batch_alone():
+    sizes = {"allowed_batch_sizes": (4, 8)}
+
+    assert list(joining(**sizes).allowed_batch_sizes) == [4, 8]
+    assert list(joining("max_batch_size: 8", **sizes).allowed_batch_sizes) == []
+    own = 'signatures { key: "serving_default" value { allowed_batch_sizes: 8 } }'
+    assert list(joining(own, **sizes).allowed_batch_sizes) == [8]
+
+
+def test_batches_that_may_wait_become_rows():
+    assert joining(max_enqueued_batches=10).max_queue_rows == 80
+    assert joining("max_batch_size: 4", max_enqueued_batches=10).max_queue_rows == 40
+    own = 'signatures { key: "serving_default" value { max_queue_rows: 5 } }'
+    assert joining(own, max_enqueued_batches=10).max_queue_rows == 5
+
+
+def test_inputs_of_open_length_are_padded_with_zeros_where_the_server_says_so():
+    ids, words = TensorSpec("ids", DATATYPES["INT64"], (-1, -1)), TensorSpec("words", DATATYPES["BYTES"], (-1, 2, -1))
+    signature = Signature("serving_default", (ids, words, ROWS_IN), (ROWS_OUT,))
+    own = 'signatures { key: "serving_default" value { pad_variable_length_inputs { key: "ids" value: "7" } } }'
+
+    assert dict(joining(signature=signature, pads_variable_lengths=True).pad_variable_length_inputs) == {
+        "ids": "0",
+        "words": "",
+    }
+    assert dict(joining(own, signature, pads_variable_lengths=True).pad_variable_length_inputs) == {"ids": "7"}
+
+
+@pytest.mark.parametrize(
+    "signature", [mean("serving_default"), threshold("serving_default"), rows(mixes_rows="they do")]
+)
+def test_what_the_server_says_of_shared_runs_leaves_other_signatures_alone(signature):
+    config = joining(
+        signature=signature, allowed_batch_sizes=(4, 8), max_enqueued_batches=10, pads_variable_lengths=True
+    )
+
+    filled = [config.allowed_batch_sizes, config.max_queue_rows, config.pad_variable_length_inputs]
+    assert not any(filled)

@@ -3,6 +3,7 @@
 import pytest
 
 from service.errors import LoadError
+from service.load_plan import make_plan
 from service.model_places import ModelPlaces
 
 
@@ -83,6 +84,31 @@ def test_named_configuration_is_taken_wherever_a_model_is_found(tmp_path):
 
     assert [source.name for source in found] == ["clip", "mine", "clip", "mine"]
     assert {source.config_path.name for source in found} == {"canary.pbtxt"}
+
+
+# TensorFlow Serving's list. --------------------------------------------------------------------------------------
+
+
+def test_listed_models_are_found_with_their_versions_beside_the_others(tmp_path):
+    make(tmp_path, "one/clip/7/saved_model.pb", *(f"elsewhere/{version}/saved_model.pb" for version in (1, 2)))
+    path = tmp_path / "models.config"
+    entry = f'name: "bert" base_path: "{tmp_path / "elsewhere"}" model_version_policy {{ all {{ }} }}'
+    path.write_text(f"model_config_list {{ config {{ {entry} }} }}")
+    listed = ModelPlaces([tmp_path / "one"], listing=path)
+
+    assert [source.name for source in listed.all_models()] == listed.names()[::-1] == ["clip", "bert"]
+    assert list(make_plan(listed.find("bert")).origins) == [1, 2]
+    (tmp_path / "elsewhere/config.pbtxt").write_text("version_policy { latest { } }")
+    assert list(make_plan(listed.find("bert")).origins) == [2], "the model's own configuration goes before the list"
+
+    path.write_text("")
+    assert (listed.names(), listed.find("bert")) == (["clip"], None)
+
+
+def test_list_alone_may_be_all_there_is(tmp_path):
+    (tmp_path / "models.config").touch()
+
+    assert ModelPlaces([], listing=tmp_path / "models.config").all_models() == []
 
 
 # By name. --------------------------------------------------------------------------------------------------------
