@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Container
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 import uvloop
@@ -16,6 +16,7 @@ from rich.console import Console
 
 import service
 from service import inspection, logs, tensorflow_serving_flags
+from service.core_dumps import forbid_core_dumps
 from service.errors import LoadError
 from service.inspection import InspectedVersion
 from service.logs import LogOptions
@@ -31,16 +32,25 @@ app = typer.Typer(
 )
 
 
+FAILED: Final = 1
+"""The exit status when the server cannot start, or not end as it should."""
+
+MISUSED: Final = 2
+"""The exit status when the command line or the environment has a wrong option or value; also that of click."""
+
+
 class _Failure(typer.Exit):
     """Ends the program with one line on standard error."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, code: int = FAILED) -> None:
         typer.echo(f"signet: {text}", err=True)
-        super().__init__(1)
+        super().__init__(code)
 
 
 def _serve(settings: Settings) -> None:
     logs.configure(settings.log_options())
+    if not settings.allow_core_dumps:
+        forbid_core_dumps()
     try:
         uvloop.run(_run(settings))
     except (LoadError, OSError) as error:
@@ -61,7 +71,7 @@ def _settings_command(run: Callable[[Settings], None]) -> Callable[..., None]:
         try:
             settings = Settings(**given)
         except ValidationError as error:
-            raise _Failure(_one_line(error, given)) from None
+            raise _Failure(_one_line(error, given), MISUSED) from None
         run(settings)
 
     parameters = [

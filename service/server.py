@@ -113,6 +113,7 @@ class Server:
             OSError: an address cannot be bound.
         """
         self._loop = asyncio.get_running_loop()
+        self._handle_signals()
         sources = self._sources()
         for source in sources:
             self._repository.add(source)
@@ -129,7 +130,6 @@ class Server:
             await self._serve(transport, sources)
 
     async def _serve(self, transport: GrpcioTransport, sources: list[ModelSource]) -> None:
-        self._handle_signals()
         self._health.set_ready(ready=False)
         await transport.start()
         for address in transport.addresses:

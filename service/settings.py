@@ -181,6 +181,9 @@ class Settings(BaseSettings):
     drain_timeout: Annotated[FiniteFloat, Ge(0)] = Field(
         30.0, description="Seconds that calls which were taken may need until the server ends nevertheless."
     )
+    allow_core_dumps: bool = Field(
+        default=False, description="Let a crash leave a core dump, in which callers' data and weights can be read."
+    )
     log_info: bool = Field(default=True, description="Log events that an operator wants to know of.")
     log_warning: bool = Field(default=True, description="Log events that may be a problem.")
     log_error: bool = Field(default=True, description="Log events that are a problem.")

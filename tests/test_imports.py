@@ -21,7 +21,18 @@ FAMILY = {
 LAYERS = [
     {"__init__"},
     {"histogram"},
-    {"errors", "datatypes", "model_statistics", "logs", "caller", "file_identity", "alias", "cgroups", "model_scan"},
+    {
+        "errors",
+        "datatypes",
+        "model_statistics",
+        "logs",
+        "caller",
+        "file_identity",
+        "alias",
+        "cgroups",
+        "model_scan",
+        "core_dumps",
+    },
     {"signature", "parameters", "raw_tensor", "layouts", "status", "shared_memory", "system_region", "cuda_region"},
     {
         *("request", "servable", "region_parameters", "classification", "trace_settings", "memory_limit"),

@@ -1,5 +1,6 @@
 """Start and stop: what was taken is answered, and what cannot start says why in one line."""
 
+import itertools
 import os
 import queue
 import signal
@@ -12,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 import numpy as np
+import psutil
 import pytest
 import tritonclient.grpc as triton
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -231,3 +233,21 @@ def test_second_signal_ends_calls_that_still_run(export):
 
     assert error.status() == "StatusCode.UNAVAILABLE"
     assert code == 1
+
+
+def test_first_process_of_a_container_ends_with_exit_code_0(tmp_path):
+    inner = [sys.executable, "-m", "service", "serve", tmp_path, "--model-control-mode", "explicit"]
+    options = ["--grpc-port", "0", "--metrics-port", "0"]
+    command = ["unshare", "--fork", "--pid", "--kill-child", *map(str, inner), *options]
+    if subprocess.run([*command[:4], "true"], check=False, capture_output=True).returncode:
+        pytest.skip("this user may not make process namespaces")
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as outside:
+        first_lines = list(itertools.takewhile(lambda line: "ready" not in line, outside.stderr))
+        (server,) = psutil.Process(outside.pid).children()
+        # The kernel delivers to the first process of a namespace only signals that it handles.
+        server.send_signal(signal.SIGTERM)
+        _, rest = outside.communicate(timeout=STOP_S)
+
+    assert " 1 service" in first_lines[0]  # the process number that the log tells
+    assert outside.returncode == 0
+    assert "stopped" in rest

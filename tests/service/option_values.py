@@ -54,6 +54,7 @@ VALUES = {
     "scan_models": ("refuse", ModelScan.REFUSE),
     "drain_delay": ("1.5", 1.5),
     "drain_timeout": ("0", 0.0),
+    "allow_core_dumps": ("true", True),
     "log_info": ("false", False),
     "log_warning": ("false", False),
     "log_error": ("false", False),

@@ -34,10 +34,10 @@ def read(*arguments):
     return seen[0]
 
 
-def failure(*arguments):
-    """Return what the program writes when it fails, which must be its only line."""
+def failure(*arguments, code=1):
+    """Return what the program writes when it ends with this exit status, which must be its only line."""
     result = CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
-    assert result.exit_code == 1
+    assert result.exit_code == code
     assert isinstance(result.exception, SystemExit)
     (line,) = result.stderr.splitlines()
     assert line.startswith("signet: ")
@@ -134,7 +134,7 @@ def test_help_shows_defaults_as_they_are_written():
     ],
 )
 def test_wrong_values_are_told_in_one_line_with_option_and_value(arguments, texts):
-    line = failure("serve", *arguments)
+    line = failure("serve", *arguments, code=2)
 
     for text in texts:
         assert text in line
@@ -143,7 +143,7 @@ def test_wrong_values_are_told_in_one_line_with_option_and_value(arguments, text
 def test_wrong_value_of_the_environment_is_told_under_the_variables_name(monkeypatch):
     monkeypatch.setenv("SIGNET_EXIT_ON_ERROR", "maybe")
 
-    line = failure("serve", "--grpc-port", "x")
+    line = failure("serve", "--grpc-port", "x", code=2)
 
     assert "SIGNET_EXIT_ON_ERROR maybe" in line
     assert "--grpc-port x" in line
