@@ -1,4 +1,4 @@
-"""The command line: ``signet serve`` and ``signet inspect``."""
+"""The command line: ``signet serve`` and ``signet inspect``; ``further_commands`` brings the others."""
 
 import faulthandler
 import inspect
@@ -18,15 +18,16 @@ import service
 from service import inspection, logs, tensorflow_serving_flags
 from service.core_dumps import forbid_core_dumps
 from service.errors import LoadError
+from service.further_commands import OpenGroup
 from service.inspection import InspectedVersion
 from service.logs import LogOptions
 from service.server import Server
 from service.settings import SWITCHES, Settings
 
 app = typer.Typer(
+    cls=OpenGroup,
     help="Serves every signature of a TensorFlow SavedModel over the KServe v2 (Triton) gRPC protocol.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # it would cut the names of options short, and take [env: ...] for a style
 )

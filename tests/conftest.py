@@ -2,6 +2,9 @@
 
 import logging
 import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,6 +26,33 @@ def export(tmp_path_factory):
         return paths[kind]
 
     return exported
+
+
+@dataclass(frozen=True)
+class Export:
+    directory: Path
+    model: Any  # as loaded; its signatures live no longer than it does
+    training: Any = field(repr=False)
+    held_out: Any = field(repr=False)
+
+    @property
+    def signatures(self):
+        return self.model.signatures
+
+
+@pytest.fixture(scope="session")
+def digits(tmp_path_factory):
+    """One trained and exported digits model for all tests."""
+    import tensorflow as tf
+
+    from clients.digits.export import export
+    from clients.digits.pictures import load_pictures
+    from clients.digits.training import train
+
+    directory = tmp_path_factory.mktemp("digits")
+    training, held_out = load_pictures()
+    export(train(training, held_out), directory)
+    return Export(directory, tf.saved_model.load(str(directory)), training, held_out)
 
 
 @pytest.fixture(autouse=True)

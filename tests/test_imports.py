@@ -20,7 +20,7 @@ FAMILY = {
 }
 LAYERS = [
     {"__init__"},
-    {"histogram"},
+    {"histogram", "further_commands"},
     {
         "errors",
         "datatypes",

@@ -34,3 +34,16 @@ def server(repository):
 def client(server):
     with triton.InferenceServerClient(server.address) as connected:
         yield connected
+
+
+@pytest.fixture(scope="session")
+def digits_server(digits, export, tmp_path_factory):
+    """A server in mode explicit on the demo's model and one with a single signature."""
+    root = tmp_path_factory.mktemp("digits_repository")
+    for name, path in (("digits", digits.directory), ("vocabulary", export("tf1_tables"))):
+        (root / name).mkdir()
+        (root / name / "1").symlink_to(path)
+    with ServerProcess(root, "--model-control-mode", "explicit", "--load-model", "*") as process:
+        process.wait_until_ready(START_S)
+        yield process
+        assert process.stop(STOP_S) == 0

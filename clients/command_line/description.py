@@ -1,0 +1,65 @@
+"""What a server says of its models: their signatures, and what each takes and gives."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tritonclient.grpc import InferenceServerClient
+
+from clients.command_line.connection import Failure
+from clients.command_line.tensors import TensorSpec
+
+_SIGNATURES: Final = "signatures"
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a request is for.
+
+    Attributes:
+        model: the model's name.
+        signature: as named by the caller; None leaves it to the server.
+        inputs: what it takes.
+        outputs: what it gives.
+    """
+
+    model: str
+    signature: str | None
+    inputs: Sequence[TensorSpec]
+    outputs: Sequence[TensorSpec]
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """The request's parameters, which name the signature."""
+        return {"signature": self.signature} if self.signature else {}
+
+    def __str__(self) -> str:
+        takes = ", ".join(map(str, self.inputs)) or "no inputs"
+        return f"{f'signature {self.signature!r}' if self.signature else f'model {self.model!r}'} takes {takes}"
+
+
+def describe(client: InferenceServerClient, model: str, signature: str | None) -> Target:
+    """Ask what a signature takes and gives.
+
+    Raises:
+        Failure: there is no such signature, or none is named and there is no default; the text lists what there is.
+        InferenceServerException: there is no such model.
+    """
+    names = signature_names(client, model)
+    if signature and names and signature not in names:
+        raise Failure(f"model '{model}' has no signature '{signature}'; it has: {', '.join(names)}")
+    metadata = client.get_model_metadata(f"{model}:{signature}" if signature else model)
+    if not metadata.outputs:
+        raise Failure(f"model '{model}' has no default signature; say --signature NAME, one of: {', '.join(names)}")
+    return Target(model, signature, _specs(metadata.inputs), _specs(metadata.outputs))
+
+
+def signature_names(client: InferenceServerClient, model: str) -> list[str]:
+    """Return the model's signatures in order of their names; none where a server or model has a nameless one only."""
+    parameters = client.get_model_config(model).config.parameters
+    return sorted(json.loads(parameters[_SIGNATURES].string_value)) if _SIGNATURES in parameters else []
+
+
+def _specs(tensors: Any) -> list[TensorSpec]:
+    return [TensorSpec(tensor.name, tensor.datatype, tuple(tensor.shape)) for tensor in tensors]

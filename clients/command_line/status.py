@@ -1,0 +1,100 @@
+"""``signet status``: what a server serves, and what it does."""
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+from rich.console import Console, Group
+from rich.live import Live
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+from tritonclient.grpc import InferenceServerClient
+
+from clients.command_line.activity import Activity, activities
+from clients.command_line.connection import DEFAULT_URL, AsJson, Url, connect
+from clients.command_line.metrics import default_url
+from clients.command_line.observation import Observation, observe
+
+_HEADINGS = ("waiting", "requests", "failed", "requests/s", "rows/run", "queue ms", "mean ms", "p50 ms", "p99 ms")
+
+Look = tuple[Observation | None, Observation]
+"""What was seen before, and now."""
+
+
+def status(
+    *,
+    once: Annotated[bool, typer.Option("--once", help="Look once; else again and again until Ctrl-C.")] = False,
+    every: Annotated[float, typer.Option(min=0.1, help="Seconds from look to look.")] = 2.0,
+    url: Url = DEFAULT_URL,
+    metrics_url: Annotated[
+        str | None, typer.Option(metavar="URL", help="The server's metrics; else port 8002 of the same host.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show models, signatures and what they do.
+
+    Times and rows per run are of the requests since the look before; at the first look, since the load. Who waits and
+    p50 and p99 come from the metrics over HTTP. With --json every look is a line.
+    """
+    with connect(url) as client:
+        looks = _looks(client, metrics_url or default_url(url), once=once, every_s=every)
+        try:
+            _show(looks, live=not once, as_json=as_json)
+        except KeyboardInterrupt:
+            return  # that is how one ends it
+
+
+def _looks(client: InferenceServerClient, metrics_url: str | None, *, once: bool, every_s: float) -> Iterator[Look]:
+    before = None
+    while True:
+        now = observe(client, metrics_url)
+        yield before, now
+        if once:
+            return
+        before = now
+        time.sleep(every_s)
+
+
+def _show(looks: Iterator[Look], *, live: bool, as_json: bool) -> None:
+    if as_json:
+        for look in looks:
+            typer.echo(json.dumps(_to_object(*look)))
+        return
+    console = Console(width=None if sys.stdout.isatty() else 160)
+    if not live:
+        console.print(*(_to_view(*look) for look in looks))
+        return
+    with Live(console=console, auto_refresh=False) as view:
+        for look in looks:
+            view.update(_to_view(*look), refresh=True)
+
+
+def _to_object(before: Observation | None, now: Observation) -> dict[str, object]:
+    return {
+        "versions": [vars(version) for version in now.versions],
+        "signatures": [vars(activity) for activity in activities(before, now)],
+    }
+
+
+def _to_view(before: Observation | None, now: Observation) -> Group:
+    table = Table()
+    for heading in ("model", "version", "signature"):
+        table.add_column(heading, overflow="fold")
+    for heading in _HEADINGS:
+        table.add_column(heading, justify="right")
+    for each in activities(before, now):
+        table.add_row(escape(each.model), each.version, escape(each.signature), *_figures(each))
+    others = [version for version in now.versions if version.state != "READY"]
+    lines = [Text(f"{each.model} {each.version} {each.state or 'not loaded'} {each.reason}") for each in others]
+    return Group(table, *lines)
+
+
+def _figures(activity: Activity) -> Iterator[str]:
+    counts = (activity.waiting, activity.requests, activity.failed)
+    means = (activity.requests_per_s, activity.rows_per_run, activity.mean_queue_ms, activity.mean_ms)
+    yield from ("-" if count is None else f"{count:,}" for count in counts)
+    yield from ("-" if value is None else f"{value:,.2f}" for value in (*means, activity.p50_ms, activity.p99_ms))
