@@ -25,6 +25,7 @@ from batching.errors import (
     TaskCancelledError,
 )
 from batching.task import Task, TaskResult
+from service.admission import Admission
 from service.catalog import Catalog, Target
 from service.classification import classify
 from service.datatypes import BYTES
@@ -92,8 +93,15 @@ logger = logging.getLogger(__name__)
 class DataPlane:
     """Takes inference requests. ``submit`` may be called from any thread."""
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Catalog, admission: Admission | None = None) -> None:
+        """Create the data plane.
+
+        Args:
+            catalog: finds models.
+            admission: says how much is taken on at a time; None means without limits.
+        """
         self._catalog = catalog
+        self.admission: Final = admission or Admission()
 
     def submit(self, request: InferRequest, deadline: float | None, done: Done) -> Ticket:
         """Take one request.
@@ -130,6 +138,7 @@ class DataPlane:
         inputs, rows = check_inputs(place, served, tensors)
         classes = {output.name: output.classes for output in requested if output.classes is not None}
         is_named = (parameters.signature or target.signature) is not None
+        nbytes = sum(tensor.nbytes for tensor in tensors)
         taken = _Taken(place, loaded, served, outputs, classes, is_named, received_ns, done)
         task = Task(
             key=_key(loaded, served, inputs),
@@ -140,16 +149,25 @@ class DataPlane:
             deadline=deadline,
             priority=parameters.priority,
             timeout_s=max(0, parameters.timeout_us) / 1e6,
-            nbytes=sum(tensor.nbytes for tensor in tensors),
-            done=lambda _task, result: _finish(taken, rows, result),
+            nbytes=nbytes,
+            done=lambda _task, result: self._finish(taken, rows, nbytes, result),
         )
+        self.admission.enter(nbytes)
         try:
             loaded.scheduler.submit(task)
-        except BatchingError as error:
+        except BaseException as error:
+            self.admission.leave(nbytes)
+            if not isinstance(error, BatchingError):
+                raise
             if isinstance(error, StoppedError) and self._is_replaced(loaded, request):
                 return self._submit(request, deadline, done, received_ns)
             raise _refusal(error, place) from error
         return _Queued(loaded, task)
+
+    def _finish(self, taken: _Taken, rows: int, nbytes: int, result: TaskResult) -> None:
+        # First, so that who has an answer finds room for the next request.
+        self.admission.leave(nbytes)
+        _finish(taken, rows, result)
 
     def _is_replaced(self, loaded: ModelVersion, request: InferRequest) -> bool:
         """Whether another version took the place of one that went out of service after it was found."""

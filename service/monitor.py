@@ -9,6 +9,7 @@ from functools import partial
 from typing import Final
 
 import service
+from service.admission import Admission
 from service.http.pages import ServerPages
 from service.http.port import HttpPort
 from service.metrics.collectors import make_registry
@@ -29,7 +30,13 @@ class Monitor:
     """Belongs to the event loop that runs the server; ``is_live`` may be called from any thread."""
 
     def __init__(
-        self, settings: Settings, repository: Repository, health: Health, *, is_ready: Callable[[], bool]
+        self,
+        settings: Settings,
+        repository: Repository,
+        health: Health,
+        *,
+        admission: Admission,
+        is_ready: Callable[[], bool],
     ) -> None:
         """Open nothing yet.
 
@@ -37,11 +44,13 @@ class Monitor:
             settings: of the server.
             repository: whose models are told of and watched.
             health: is told whether the server is live.
+            admission: whose limits are told of.
             is_ready: whether the server takes requests.
         """
         self._settings: Final = settings
         self._repository: Final = repository
         self._health: Final = health
+        self._admission: Final = admission
         self._is_ready: Final = is_ready
         self._is_live = True
         self._beat_at = time.monotonic()
@@ -79,7 +88,7 @@ class Monitor:
             logger.info("listening for probes at %s", port.address)
 
     def _pages(self) -> ServerPages:
-        registry = make_registry(self._repository, service.__version__)
+        registry = make_registry(self._repository, service.__version__, self._admission)
         return ServerPages(
             is_live=self.is_live,
             is_ready=self._is_ready,

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import service
 from protos.model_config_pb2 import ModelConfig
+from service.admission import admission_from
 from service.banner import log_banner
 from service.data_plane import DataPlane
 from service.errors import LoadError
@@ -74,11 +75,12 @@ class Server:
         )
         self._poller = RepositoryPoller(self._repository, self._places, settings.repository_poll_secs)
         self._health = Health()
-        self._monitor = Monitor(settings, self._repository, self._health, is_ready=self._is_ready)
+        admission = admission_from(settings)
+        self._monitor = Monitor(settings, self._repository, self._health, admission=admission, is_ready=self._is_ready)
         regions = Regions(enabled=settings.allow_client_shm, allow_remote=settings.allow_remote_shared_memory)
         self._servicer = Servicer(
             self._repository,
-            DataPlane(self._repository),
+            DataPlane(self._repository, admission),
             name=settings.server_id,
             version=service.__version__,
             is_ready=self._is_ready,

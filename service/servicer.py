@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -146,6 +147,14 @@ class Servicer:
     ) -> Ticket:
         """Take one request of a stream, as ``infer`` does; an answer comes as a serialized ModelStreamInferResponse."""
         return self.infer(message, deadline, partial(_encode_for_stream, done), caller)
+
+    def stream(self) -> AbstractContextManager[None]:
+        """Hold an open stream during a block.
+
+        Raises:
+            UnavailableError: when the block is entered, there are as many as may be.
+        """
+        return self._data_plane.admission.stream()
 
     def server_live(self, _request: pb.ServerLiveRequest) -> pb.ServerLiveResponse:
         """Say whether the process and its workers are alive."""

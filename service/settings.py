@@ -132,6 +132,19 @@ class Settings(BaseSettings):
     stuck_run_timeout: Annotated[FiniteFloat, Ge(0)] = Field(
         600.0, description="Seconds of one run after which the server no longer calls itself live; 0 means never."
     )
+    max_requests_in_flight: _Count = Field(
+        10_000, description="Inference requests that are taken at a time, all models together; 0 means no limit."
+    )
+    max_bytes_in_flight: Annotated[int, Ge(0), Le(2**63 - 1)] | None = Field(
+        None,
+        description="Bytes of their inputs; 0 means no limit, without a value a quarter of the memory that the "
+        "container or the machine has.",
+    )
+    max_streams: _Count = Field(1000, description="Calls of ModelStreamInfer at a time; 0 means no limit.")
+    grpc_max_connections: _Count = Field(0, description="Connections of clients at a time; 0 means no limit.")
+    grpc_max_receive_message_length: _Count = Field(
+        0, description="Largest request message in bytes; 0 means the 2 GiB that a message can have."
+    )
     server_id: str = Field("triton", description="The server's name in ServerMetadata; stock programs check it.")
     default_signature: str | None = Field(
         None, description="Signature of requests that name none, where a model's configuration does not say."

@@ -41,7 +41,7 @@ LAYERS = [
     },
     {"codec", "statistics_codec", "stream_codec", "versions", "saved_model", *FAMILY},
     {"queue_options", "settings", "labels", "warm_up_samples", "load_plan", "model_places", "uploads"},
-    {"model_version"},
+    {"model_version", "admission"},
     {"input_checks", "warm_up", "row_probe", "model_entry", "retirement"},
     {"catalog"},
     {"repository"},

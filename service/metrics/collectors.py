@@ -4,13 +4,20 @@ from collections.abc import Iterator
 from typing import Final
 
 from prometheus_client import CollectorRegistry, ProcessCollector
-from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from service.admission import Admission, Limit
 from service.metrics import own, triton
 from service.metrics.reading import label, read
 from service.repository import Repository
+
+_HELD: Final = (
+    ("signet_requests_in_flight", "Inference requests that were taken and not answered yet.", Limit.REQUESTS),
+    ("signet_bytes_in_flight", "Bytes of their inputs.", Limit.BYTES),
+    ("signet_open_streams", "Calls of ModelStreamInfer that are open.", Limit.STREAMS),
+)
 
 
 class ModelCollector(Collector):
@@ -37,25 +44,36 @@ class ModelCollector(Collector):
 
 
 class ServerCollector(Collector):
-    """What the server says of itself."""
+    """What the server says of itself and of its limits."""
 
-    def __init__(self, version: str) -> None:
+    def __init__(self, version: str, admission: Admission) -> None:
         self._version: Final = version
+        self._admission: Final = admission
 
     def collect(self) -> Iterator[Metric]:
         """Yield the families without a model."""
         yield InfoMetricFamily("signet_build", "The running program.", value={"version": self._version})
+        counts = self._admission.counts()
+        for name, text, limit in _HELD:
+            yield GaugeMetricFamily(name, text, value=counts.held[limit])
+        refused = CounterMetricFamily(
+            "signet_refused_requests", "Requests and streams refused at a limit of the server.", labels=("limit",)
+        )
+        for limit, count in counts.refused.items():
+            refused.add_metric((limit.value,), count)
+        yield refused
 
 
-def make_registry(repository: Repository, version: str) -> CollectorRegistry:
+def make_registry(repository: Repository, version: str, admission: Admission) -> CollectorRegistry:
     """Return what ``exposition.render`` makes text of.
 
     Args:
         repository: whose models are told of.
         version: of the server.
+        admission: of the server.
     """
     registry = CollectorRegistry()
     registry.register(ModelCollector(repository))
-    registry.register(ServerCollector(version))
+    registry.register(ServerCollector(version, admission))
     ProcessCollector(registry=registry)
     return registry

@@ -28,6 +28,10 @@ def channel_options(settings: Settings) -> list[tuple[str, int]]:
     # gRPC knows no number that means never, Triton's option does.
     if settings.grpc_max_connection_age:
         options.append(("grpc.max_connection_age_ms", settings.grpc_max_connection_age))
+    if settings.grpc_max_connections:
+        options.append(("grpc.max_allowed_incoming_connections", settings.grpc_max_connections))
+    if settings.grpc_max_receive_message_length:
+        options.append(("grpc.max_receive_message_length", settings.grpc_max_receive_message_length))
     if settings.grpc_max_connection_age_grace:
         options.append(("grpc.max_connection_age_grace_ms", settings.grpc_max_connection_age_grace))
     return options

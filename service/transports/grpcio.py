@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from functools import partial
 from typing import Any, Final
 
@@ -23,8 +24,9 @@ from service.transports.unix_socket import SCHEME, private_socket
 
 SERVICE_NAME: Final = "inference.GRPCInferenceService"
 
-_FIXED_OPTIONS: Final = (
-    # Both directions are limited by protobuf alone; tensors of hundreds of megabytes are everyday.
+# Of two values for one argument gRPC takes the first.
+_DEFAULT_OPTIONS: Final = (
+    # If no option says otherwise, protobuf alone limits both directions; tensors of hundreds of megabytes are everyday.
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
     # A second server on the port must fail loudly instead of taking half of the calls.
@@ -63,7 +65,7 @@ class GrpcioTransport:
         self._completions: Completions[bytes | SignetError] = Completions(asyncio.get_running_loop())
         self._lasting = LastingCalls()
         self._refuses = False
-        self._server = grpc.aio.server(options=(*_FIXED_OPTIONS, *options))
+        self._server = grpc.aio.server(options=(*options, *_DEFAULT_OPTIONS))
         self._server.add_generic_rpc_handlers(
             [
                 grpc.method_handlers_generic_handler(SERVICE_NAME, self._handlers()),
@@ -156,4 +158,10 @@ class GrpcioTransport:
         return result if isinstance(result, bytes) else await abort(context, result)
 
     async def _stream_infer(self, _requests: object, context: Context) -> None:
-        await InferStream(context, self._servicer, self._completions, self._lasting).serve()
+        with ExitStack() as held:
+            try:
+                held.enter_context(self._servicer.stream())
+            except UnavailableError as error:
+                await abort(context, error)
+                return
+            await InferStream(context, self._servicer, self._completions, self._lasting).serve()

@@ -36,6 +36,11 @@ VALUES = {
     "health_address": ("0.0.0.0", "0.0.0.0"),  # noqa: S104
     "health_port": ("9003", 9003),
     "stuck_run_timeout": ("1.5", 1.5),
+    "max_requests_in_flight": ("100", 100),
+    "max_bytes_in_flight": ("0", 0),
+    "max_streams": ("5", 5),
+    "grpc_max_connections": ("50", 50),
+    "grpc_max_receive_message_length": ("1000000", 1_000_000),
     "server_id": ("mine", "mine"),
     "default_signature": ("embed", "embed"),
     "default_max_batch_size": ("0", 0),

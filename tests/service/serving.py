@@ -11,6 +11,7 @@ from batching.options import Oversize
 from protos import grpc_service_pb2 as pb
 from protos.model_config_pb2 import ModelConfig
 from service import raw_tensor
+from service.admission import Admission
 from service.codec import MessageRequest
 from service.config_completion import ConfigDefaults, complete
 from service.data_plane import DataPlane
@@ -130,9 +131,9 @@ def repository(models, *, config_path=None, load=True, **options):
 class Serving:
     """The data plane over a repository, and the answers to all requests that were sent through it."""
 
-    def __init__(self, repository, is_ready):
+    def __init__(self, repository, is_ready, limits):
         self.repository = repository
-        self.data_plane = DataPlane(repository)
+        self.data_plane = DataPlane(repository, Admission(limits))
         self.regions = Regions()
         self.servicer = Servicer(
             repository, self.data_plane, name="mine", version="1.2.3", is_ready=is_ready, regions=self.regions
@@ -156,22 +157,24 @@ class Serving:
 
 
 @contextmanager
-def serving(servable_or_models, *, is_ready=True, **options):
-    """Serve until the block ends; then every request must have been answered exactly once.
+def serving(servable_or_models, *, is_ready=True, limits=None, **options):
+    """Serve until the block ends; then every request must have been answered exactly once, and none be held.
 
     Args:
         servable_or_models: one servable is version 1 of the model ``clip``.
         is_ready: what the server as a whole says of itself.
+        limits: of the server as a whole.
         options: of ``repository``.
     """
     single = isinstance(servable_or_models, FakeServable)
     models = {"clip": {1: servable_or_models}} if single else servable_or_models
-    served = Serving(repository(models, **options), is_ready=lambda: is_ready)
+    served = Serving(repository(models, **options), is_ready=lambda: is_ready, limits=limits)
     try:
         yield served
     finally:
         served.repository.close(WAIT_S)
     assert [len(answer.calls) for answer in served.answers] == [1] * len(served.answers)
+    assert not any(served.data_plane.admission.counts().held.values())
 
 
 class Busy:

@@ -28,7 +28,9 @@ class Probes:
         self.ready = True
         self.health = Health()
         settings = Settings(**{"metrics_port": 0, "health_port": 0, "health_address": "127.0.0.1", **options})
-        self.monitor = Monitor(settings, served.repository, self.health, is_ready=lambda: self.ready)
+        self.monitor = Monitor(
+            settings, served.repository, self.health, admission=served.data_plane.admission, is_ready=lambda: self.ready
+        )
         self._caplog = caplog
 
     def addresses(self):

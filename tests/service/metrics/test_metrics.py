@@ -19,7 +19,7 @@ REASONS = {"REJECTED", "CANCELED", "BACKEND", "OTHER"}
 
 
 def scrape(served, accept=""):
-    text, _ = render(make_registry(served.repository, "1.2.3"), accept)
+    text, _ = render(make_registry(served.repository, "1.2.3", served.data_plane.admission), accept)
     return (parse_openmetrics if "openmetrics" in accept else parse_plain)(text.decode())
 
 
@@ -70,7 +70,7 @@ def test_every_series_is_there_with_zero_before_the_first_request(accept):
 
 def test_tritons_counters_are_counters_to_prometheus_and_have_no_suffix():
     with serving(kit()) as served:
-        text, _ = render(make_registry(served.repository, "1.2.3"), "")
+        text, _ = render(make_registry(served.repository, "1.2.3", served.data_plane.admission), "")
     lines = text.decode().splitlines()
 
     for name in ("request_success", "count", "exec_count", "request_duration_us", "compute_infer_duration_us"):

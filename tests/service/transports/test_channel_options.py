@@ -221,6 +221,8 @@ def test_zero_means_that_connections_may_grow_old():
         ("grpc_keepalive_time", "grpc.keepalive_time_ms"),
         ("grpc_keepalive_timeout", "grpc.keepalive_timeout_ms"),
         ("grpc_http2_max_pings_without_data", "grpc.http2.max_pings_without_data"),
+        ("grpc_max_connections", "grpc.max_allowed_incoming_connections"),
+        ("grpc_max_receive_message_length", "grpc.max_receive_message_length"),
         ("grpc_max_connection_age", "grpc.max_connection_age_ms"),
         ("grpc_max_connection_age_grace", "grpc.max_connection_age_grace_ms"),
     ],

@@ -1,0 +1,80 @@
+"""2,000 callers at once against a slow model: quick refusals, no lost answer, bounded memory, full recovery."""
+
+import asyncio
+import time
+import urllib.request
+
+import numpy as np
+import pytest
+from tritonclient.grpc import aio as triton
+from tritonclient.utils import InferenceServerException
+
+from clients.server_process import ServerProcess
+from tests.end_to_end.calls import rows, tensors
+
+pytestmark = [pytest.mark.end_to_end, pytest.mark.slow]
+
+CALLERS = 2000
+IN_FLIGHT = 300
+ARRIVAL_S = 8.0
+"""Within which the callers come: a server in Python takes some 1,000 calls a second on a small machine."""
+RUN_MS = 1500
+PAUSE_S = 4.0
+WAIT_S = 300
+
+
+class Caller:
+    """Asks until it is answered, and notes how long each refusal took."""
+
+    def __init__(self, client, number):
+        self._client = client
+        self._number = number
+        self.refused_after = []
+
+    async def ask(self):
+        await asyncio.sleep(self._number / CALLERS * ARRIVAL_S)
+        x = rows(1, first_id=self._number)
+        x[0, 3] = RUN_MS
+        while True:
+            began = time.monotonic()
+            try:
+                result = await self._client.infer("kit", tensors({"x": x}), parameters={"signature": "slow"})
+            except InferenceServerException as error:
+                if error.status() != "StatusCode.UNAVAILABLE" or "max_requests_in_flight" not in error.message():
+                    raise
+                self.refused_after.append(time.monotonic() - began)
+                await asyncio.sleep(PAUSE_S)
+            else:
+                np.testing.assert_array_equal(result.as_numpy("y"), x[:, :2] * 10)
+                return
+
+
+def metric(server, name):
+    with urllib.request.urlopen(f"http://{server.http_address}/metrics", timeout=WAIT_S) as answer:
+        lines = answer.read().decode().splitlines()
+    return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(name))
+
+
+@pytest.mark.timeout(600)
+def test_server_refuses_quickly_answers_what_it_took_and_recovers(export):
+    with ServerProcess(export("kit"), "--max-requests-in-flight", str(IN_FLIGHT)) as server:
+        server.wait_until_ready(WAIT_S)
+        before_mib = server.resident_mib()
+        callers = asyncio.run(asyncio.wait_for(overload(server), WAIT_S))
+        spans = sorted(span for caller in callers for span in caller.refused_after)
+        assert len(spans) > CALLERS
+        # The callers share the machine with the server, and its other guests: the slow half tells of those.
+        assert spans[len(spans) // 2] < 0.1
+        assert metric(server, "signet_refused_requests_total") == len(spans)
+        assert metric(server, "nv_inference_request_success") == CALLERS
+        assert metric(server, "nv_inference_pending_request_count") == 0
+        assert metric(server, "signet_requests_in_flight") == 0
+        assert server.resident_mib() - before_mib < 200
+        assert server.stop(WAIT_S) == 0
+
+
+async def overload(server):
+    async with triton.InferenceServerClient(server.address) as client:
+        callers = [Caller(client, number) for number in range(CALLERS)]
+        await asyncio.gather(*(caller.ask() for caller in callers))
+    return callers
