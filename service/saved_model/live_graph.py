@@ -18,7 +18,7 @@ from service.saved_model.refinement import RefinedBlueprint
 from service.saved_model.sessions import session_config
 from service.saved_model.signature_defs import BoundSignature
 from service.saved_model.signature_runner import SignatureRunner
-from service.saved_model.state_check import StateCheck
+from service.saved_model.state_check import State, StateCheck
 
 logger = logging.getLogger(__name__)
 
@@ -60,10 +60,15 @@ class LiveGraph:
         del self._session
 
     def _assign(self, constants: list[SharedConstant]) -> None:
-        """Give the variables that stand for constants their values, which are then no longer held twice."""
+        """Give the variables that stand for constants their values, which are then no longer held twice.
+
+        All nodes are added before the first run, since a Session goes over its whole graph again for new ones.
+        """
         with self._session.graph.as_default():
-            while constants:
-                _assign(self._session, constants.pop())
+            assignments = [_assignment(constant) for constant in constants]
+        while constants:
+            assign, placeholder = assignments.pop()
+            self._session.run(assign, {placeholder: constants.pop().value})
 
     def _set_up(self, steps: Iterable[SetupStep]) -> None:
         for step in steps:
@@ -78,11 +83,13 @@ class LiveGraph:
     def _check(self, signatures: Mapping[str, BoundSignature], index: GraphIndex) -> None:
         """Make a runner for each signature whose state is ready and whose graph can be built."""
         state_use, call_depth = StateUse(index), CallDepth(index)
-        state = StateCheck(self._session)
+        needed = {
+            name: State(state_use.variables_read(bound.output_roots), state_use.tables(bound.output_roots))
+            for name, bound in signatures.items()
+        }
+        check = StateCheck(self._session, needed.values())
         for name, bound in signatures.items():
-            reason = state.why_not_ready(
-                state_use.variables_read(bound.output_roots), state_use.tables(bound.output_roots)
-            )
+            reason = check.why_not_ready(needed[name])
             if reason is None:
                 pool = call_depth.why_pool(bound.output_roots)
                 logger.debug("signature %s runs %s", name, "inline" if pool is None else f"on the pool: {pool}")
@@ -102,10 +109,10 @@ class LiveGraph:
                 self.failures[name] = f"it cannot be prepared: {shorten(error.message)}"
 
 
-def _assign(session: tf.compat.v1.Session, constant: SharedConstant) -> None:
-    """Give the variable that stands for a constant its value."""
+def _assignment(constant: SharedConstant) -> tuple[tf.Operation, tf.Tensor]:
+    """Return the op that gives the variable that stands for a constant its value, and where that is fed."""
     value = constant.value
     dtype = tf.string if value.dtype == object else tf.dtypes.as_dtype(value.dtype)
     handle = tf.raw_ops.VarHandleOp(dtype=dtype, shape=value.shape, shared_name=constant.shared_name, container="")
     placeholder = tf.compat.v1.placeholder(dtype, value.shape)
-    session.run(tf.raw_ops.AssignVariableOp(resource=handle, value=placeholder), {placeholder: value})
+    return tf.raw_ops.AssignVariableOp(resource=handle, value=placeholder), placeholder
