@@ -110,7 +110,7 @@ def test_a_model_computes_only_what_is_wanted(served):
 
 def test_the_set_of_prepared_callables_is_bounded_and_each_answer_right(fresh):
     servable = fresh("kit")
-    runner = servable._graph.runners["many"]
+    runner = servable._graph.live.runners["many"]
     pairs = list(itertools.combinations(MANY, 2))[: MOST_CALLABLES + 6]
 
     for pair in pairs:
@@ -121,7 +121,7 @@ def test_the_set_of_prepared_callables_is_bounded_and_each_answer_right(fresh):
 
 def test_a_callable_that_is_used_stays_prepared(fresh):
     servable = fresh("kit")
-    runner = servable._graph.runners["many"]
+    runner = servable._graph.live.runners["many"]
     servable.run("many", {"x": X}, ["out_1"])
     kept = runner._plans[frozenset(["out_1"])]
 
@@ -134,7 +134,7 @@ def test_a_callable_that_is_used_stays_prepared(fresh):
 
 def test_order_of_wanted_outputs_needs_no_callable_of_its_own(fresh):
     servable = fresh("kit")
-    runner = servable._graph.runners["many"]
+    runner = servable._graph.live.runners["many"]
     before = len(runner._plans)
 
     servable.run("many", {"x": X}, ["out_1", "out_2"])
