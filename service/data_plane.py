@@ -44,6 +44,7 @@ from service.model_version import ModelVersion, ServedSignature, SignatureKey
 from service.parameters import RequestParameters
 from service.request import Done, InferRequest, InferResponse, Ticket, name_request
 from service.signature import TensorSpec
+from service.slow_log import SlowLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,15 +94,17 @@ logger = logging.getLogger(__name__)
 class DataPlane:
     """Takes inference requests. ``submit`` may be called from any thread."""
 
-    def __init__(self, catalog: Catalog, admission: Admission | None = None) -> None:
+    def __init__(self, catalog: Catalog, admission: Admission | None = None, slow_request_ms: int = 0) -> None:
         """Create the data plane.
 
         Args:
             catalog: finds models.
             admission: says how much is taken on at a time; None means without limits.
+            slow_request_ms: requests that take longer are logged; 0 means none.
         """
         self._catalog = catalog
         self.admission: Final = admission or Admission()
+        self._slow_log = SlowLog(slow_request_ms)
 
     def submit(self, request: InferRequest, deadline: float | None, done: Done) -> Ticket:
         """Take one request.
@@ -167,6 +170,7 @@ class DataPlane:
     def _finish(self, taken: _Taken, rows: int, nbytes: int, result: TaskResult) -> None:
         # First, so that who has an answer finds room for the next request.
         self.admission.leave(nbytes)
+        self._slow_log.note(taken.place, rows, taken.received_ns, result)
         _finish(taken, rows, result)
 
     def _is_replaced(self, loaded: ModelVersion, request: InferRequest) -> bool:

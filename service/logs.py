@@ -1,25 +1,32 @@
 """How the server writes its log: one line per event on standard error."""
 
+import json
 import logging
 import sys
 import time
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import Enum
 from types import TracebackType
 from typing import Final
 
 _PACKAGES: Final = ("service", "batching")
 
+_MOST_CHARACTERS: Final = 16_384
+"""Of one event's text. Names that callers choose are part of some; what they send must not fill a disk."""
+
 _ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
 
 class LogFormat(Enum):
-    """How a line begins. Names are Triton's, times are UTC."""
+    """How an event is written. The first two names are Triton's; times are UTC."""
 
     DEFAULT = "default"
     """As Triton's lines do: ``I1231 23:59:59.123456 PID NAME] TEXT``; the letter is the level's first."""
     ISO8601 = "ISO8601"
     """With the date in full: ``2026-12-31T23:59:59.123Z INFO NAME: TEXT``."""
+    JSON = "json"
+    """One JSON object per line: ``time``, ``level``, ``logger``, ``message`` and what else belongs to the event."""
 
 
 _LINES: Final = {
@@ -37,7 +44,7 @@ class LogOptions:
         warning: whether events are logged that may be a problem.
         error: whether events are logged that are one.
         verbose_level: 0 logs no details, more does.
-        format: how a line begins.
+        format: how an event is written.
     """
 
     info: bool = True
@@ -63,12 +70,37 @@ class _OneLine(logging.Formatter):
     converter = staticmethod(time.gmtime)
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name is logging's
-        record.message = _printable(record.message)
+        record.message = _printable(_bounded(record.message))
         vars(record).update(level=record.levelname[0], microseconds=int(record.created % 1 * 1e6))
         return super().formatMessage(record)
 
     def formatException(self, ei: _ExcInfo) -> str:  # noqa: N802 - the name is logging's
         return "\n".join(f"    {_printable(line)}" for line in super().formatException(ei).split("\n"))
+
+
+class _Json(logging.Formatter):
+    """Writes an event as one line of JSON, in ASCII. An event's own fields come as ``extra={"fields": {...}}``."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        event = {
+            "time": f"{datetime.fromtimestamp(record.created, UTC):%Y-%m-%dT%H:%M:%S.%f}Z",
+            "level": record.levelname,
+            "logger": record.name,
+            "message": _bounded(record.getMessage()),
+            **{
+                name: _bounded(value) if isinstance(value, str) else value
+                for name, value in getattr(record, "fields", {}).items()
+            },
+        }
+        if record.exc_info:
+            event["exception"] = self.formatException(record.exc_info)
+        return json.dumps(event, default=str)
+
+
+def _bounded(text: str) -> str:
+    if len(text) <= _MOST_CHARACTERS:
+        return text
+    return f"{text[:_MOST_CHARACTERS]} ... ({len(text)} characters)"
 
 
 def _printable(text: str) -> str:
@@ -80,7 +112,7 @@ def _printable(text: str) -> str:
 def configure(options: LogOptions) -> None:
     """Log to standard error; what was configured before no longer holds."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_OneLine(*_LINES[options.format]))
+    handler.setFormatter(_Json() if options.format is LogFormat.JSON else _OneLine(*_LINES[options.format]))
     handler.addFilter(lambda record: options.shows(record.levelno))
     root = logging.getLogger()
     root.handlers[:] = [handler]

@@ -80,7 +80,7 @@ class Server:
         regions = Regions(enabled=settings.allow_client_shm, allow_remote=settings.allow_remote_shared_memory)
         self._servicer = Servicer(
             self._repository,
-            DataPlane(self._repository, admission),
+            DataPlane(self._repository, admission, settings.slow_request_ms),
             name=settings.server_id,
             version=service.__version__,
             is_ready=self._is_ready,

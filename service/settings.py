@@ -202,7 +202,11 @@ class Settings(BaseSettings):
     log_error: bool = Field(default=True, description="Log events that are a problem.")
     log_verbose: Annotated[int, Ge(0), Le(2**32 - 1)] = Field(0, description="1 or more logs details, too.")
     log_format: LogFormat = Field(
-        LogFormat.DEFAULT, description="How a line of the log begins: as Triton's do, or with the date in full."
+        LogFormat.DEFAULT,
+        description="How a line of the log begins: as Triton's do, or with the date in full; or each is a JSON object.",
+    )
+    slow_request_ms: _Count = Field(
+        0, description="Log requests that took longer than so many milliseconds, with where the time went; 0 logs none."
     )
 
     @field_validator("model_repository", "model", "load_model", "op_library", "grpc_address", mode="before")

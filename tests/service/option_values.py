@@ -65,4 +65,5 @@ VALUES = {
     "log_error": ("false", False),
     "log_verbose": ("2", 2),
     "log_format": ("ISO8601", LogFormat.ISO8601),
+    "slow_request_ms": ("250", 250),
 }

@@ -131,9 +131,9 @@ def repository(models, *, config_path=None, load=True, **options):
 class Serving:
     """The data plane over a repository, and the answers to all requests that were sent through it."""
 
-    def __init__(self, repository, is_ready, limits):
+    def __init__(self, repository, is_ready, limits, slow_request_ms):
         self.repository = repository
-        self.data_plane = DataPlane(repository, Admission(limits))
+        self.data_plane = DataPlane(repository, Admission(limits), slow_request_ms)
         self.regions = Regions()
         self.servicer = Servicer(
             repository, self.data_plane, name="mine", version="1.2.3", is_ready=is_ready, regions=self.regions
@@ -157,18 +157,20 @@ class Serving:
 
 
 @contextmanager
-def serving(servable_or_models, *, is_ready=True, limits=None, **options):
+def serving(servable_or_models, *, is_ready=True, limits=None, slow_request_ms=0, **options):
     """Serve until the block ends; then every request must have been answered exactly once, and none be held.
 
     Args:
         servable_or_models: one servable is version 1 of the model ``clip``.
         is_ready: what the server as a whole says of itself.
         limits: of the server as a whole.
+        slow_request_ms: of the data plane.
         options: of ``repository``.
     """
     single = isinstance(servable_or_models, FakeServable)
     models = {"clip": {1: servable_or_models}} if single else servable_or_models
-    served = Serving(repository(models, **options), is_ready=lambda: is_ready, limits=limits)
+    made = repository(models, **options)
+    served = Serving(made, lambda: is_ready, limits, slow_request_ms)
     try:
         yield served
     finally:

@@ -1,3 +1,4 @@
+import json
 import logging
 import os
 import re
@@ -12,7 +13,7 @@ LINES = {
     LogFormat.DEFAULT: re.compile(r"W\d{4} \d\d:\d\d:\d\d\.\d{6} \d+ service\.layouts\] (.*)"),
     LogFormat.ISO8601: re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z WARNING service\.layouts: (.*)"),
 }
-every_format = pytest.mark.parametrize("line_format", LogFormat)
+every_format = pytest.mark.parametrize("line_format", LINES)
 
 
 def configure(**options):
@@ -152,3 +153,50 @@ def test_configuring_again_replaces_what_was(written):
     logging.getLogger("service").info("once")
 
     assert len(written()) == 1
+
+
+# JSON. ---------------------------------------------------------------------------------------------------------------
+
+
+def test_json_is_one_object_per_event_whatever_it_says(written):
+    configure(format=LogFormat.JSON)
+    text = 'a "quoted"\nline\x1b[31m \u2028 größe \udcff'
+    logging.getLogger("service.layouts").warning("%s", text, extra={"fields": {"model": "clip\n", "rows": 3}})
+
+    (line,) = written()
+    assert line.isascii()
+    event = json.loads(line)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", event.pop("time"))
+    assert event == {"level": "WARNING", "logger": "service.layouts", "message": text, "model": "clip\n", "rows": 3}
+
+
+def test_json_carries_the_traceback_in_the_same_line(written):
+    configure(format=LogFormat.JSON)
+    try:
+        {}["a\nb"]
+    except KeyError:
+        logging.getLogger("service").exception("failed")
+
+    (line,) = written()
+    exception = json.loads(line)["exception"]
+    assert exception.startswith("Traceback")
+    assert "KeyError" in exception
+
+
+@pytest.mark.parametrize("line_format", LogFormat)
+def test_text_of_any_length_is_bounded(line_format, written):
+    configure(format=line_format)
+    logging.getLogger("service").warning("%s", "x" * 5_000_000, extra={"fields": {"id": "y" * 5_000_000}})
+
+    (line,) = written()
+    assert len(line) < 40_000
+    assert "x ... (5000000 characters)" in line
+
+
+def test_json_follows_the_levels(written):
+    configure(format=LogFormat.JSON, info=False)
+    logging.getLogger("service").info("no")
+    logging.getLogger("service").warning("yes")
+
+    (line,) = written()
+    assert json.loads(line)["message"] == "yes"
