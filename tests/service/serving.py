@@ -131,7 +131,7 @@ def repository(models, *, config_path=None, load=True, **options):
 class Serving:
     """The data plane over a repository, and the answers to all requests that were sent through it."""
 
-    def __init__(self, repository, is_ready, limits, slow_request_ms):
+    def __init__(self, repository, is_ready, limits=None, slow_request_ms=0):
         self.repository = repository
         self.data_plane = DataPlane(repository, Admission(limits), slow_request_ms)
         self.regions = Regions()
