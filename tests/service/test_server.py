@@ -2,9 +2,12 @@
 
 import asyncio
 import gc
+import http.client
+import logging
 import os
+import re
 import signal
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 
 import grpc
 import pytest
@@ -72,6 +75,37 @@ def test_server_goes_on_without_the_model_where_the_options_say_so_and_is_not_re
             terminate()
 
     asyncio.run(main())
+
+
+def statuses(caplog):
+    """Ask over HTTP whether the server is live and whether it is ready."""
+    address = re.findall(r"listening for HTTP at (\S+)", caplog.text)[-1]
+    found = []
+    for word in ("live", "ready"):
+        connection = http.client.HTTPConnection(address, timeout=WAIT_S)
+        with closing(connection):
+            connection.request("GET", f"/v2/health/{word}")
+            found.append(connection.getresponse().status)
+    return found
+
+
+def test_probes_over_http_tell_every_state_of_the_server(unservable, tmp_path, caplog):
+    caplog.set_level(logging.INFO, "service")
+
+    async def main():
+        options = {"model_control_mode": "explicit", "load_model": ["*"], "exit_on_error": False, "drain_delay": 1000}
+        async with running(unservable, tmp_path / "socket", **options) as (_, client):
+            assert statuses(caplog) == [200, 503]  # a model failed
+            await client.unload_model("onnx")
+            assert statuses(caplog) == [200, 200]
+            terminate()
+            while statuses(caplog) != [200, 503]:  # it drains, and goes on to answer
+                assert await client.is_server_live()
+            terminate()
+
+    asyncio.run(main())
+    with pytest.raises(ConnectionRefusedError):
+        statuses(caplog)
 
 
 def test_server_answers_during_the_drain_delay_and_a_second_signal_cuts_it_short(unservable, tmp_path):
