@@ -11,10 +11,11 @@ BENCH ?=
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
 
-# The stamp makes the environment new when the lock file changes.
+# The stamp makes the environment new when the lock file changes. The lock file is whole, so nothing else is resolved:
+# tensorflow-text asks for a second build of TensorFlow, which must not come.
 $(VENV)/.installed: requirements/dev.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements/dev.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation --no-deps --editable .
 	@touch $@
 

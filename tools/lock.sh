@@ -4,6 +4,6 @@ set -eu
 uv=$1
 options="--universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet"
 # shellcheck disable=SC2086 # the options are words
-"$uv" pip compile pyproject.toml --extra cpu --extra client --group dev $options --output-file requirements/dev.lock
+"$uv" pip compile pyproject.toml --extra cpu --extra client --group dev --override requirements/overrides.txt $options --output-file requirements/dev.lock
 # shellcheck disable=SC2086
 "$uv" pip compile requirements/perf-analyzer.in $options --output-file requirements/perf-analyzer.lock

@@ -1,5 +1,7 @@
 """What a configuration adds to a model reaches stock clients: labels, image formats, reshaped tensors."""
 
+import importlib.util
+
 import numpy as np
 import pytest
 import tritonclient.grpc as triton
@@ -13,6 +15,8 @@ from tests.end_to_end.test_perf_analyzer import PERF_ANALYZER, measure
 
 pytestmark = pytest.mark.end_to_end
 
+HAS_TENSORFLOW_TEXT = importlib.util.find_spec("tensorflow_text") is not None
+
 
 @pytest.fixture(scope="module")
 def configured(tmp_path_factory):
@@ -20,6 +24,10 @@ def configured(tmp_path_factory):
 
     root = tmp_path_factory.mktemp("configured")
     export_pictures(root / "pictures")
+    if HAS_TENSORFLOW_TEXT:
+        from tests.exports.tokenizer import export_tokenizer
+
+        export_tokenizer(root / "tokenizer" / "1")
     with ServerProcess(root) as process:
         process.wait_until_ready(START_S)
         yield process
@@ -114,3 +122,14 @@ def test_perf_analyzer_measures_a_configured_model(configured, model, batch):
     run = measure(configured.address, "-m", model, "-b", batch)
 
     assert run.returncode == 0, run.stdout + run.stderr
+
+
+@pytest.mark.skipif(not HAS_TENSORFLOW_TEXT, reason="tensorflow-text is not installed: the extra `text`")
+def test_a_tokenizer_of_tensorflow_text_is_served_with_its_vocabulary(client):
+    text = np.array([b"The owl sleeps, and", b"Cat sleeping."], object)
+
+    assert call(client, "tokenizer", {"text": text})["ids"].tolist() == [[4, 5, 7, 8, 11, 10], [6, 7, 9, 12, 0, 0]]
+    assert call(client, "tokenizer", {"text": text}, "words")["words"].tolist() == [
+        [b"The", b"owl", b"sleeps,", b"and"],
+        [b"Cat", b"sleeping.", b"", b""],
+    ]

@@ -40,11 +40,11 @@ def export_newer_release(path: Path) -> Path:
 
 
 def export_unknown_op(path: Path) -> Path:
-    """One signature needs an op that no library registers, another an op of tensorflow-text."""
-    _save_two(path, "text")
+    """One signature needs an op that no library registers, another an op of tensorflow-addons."""
+    _save_two(path, "addon")
     with _Edit(path) as saved_model:
         graph = saved_model.meta_graphs[0].graph_def
-        for signature, op in (("broken", "HomemadeOp"), ("text", "WordpieceTokenizeWithOffsets")):
+        for signature, op in (("broken", "HomemadeOp"), ("addon", "Addons>Resampler")):
             node = graph.node.add(name=f"unknown_{signature}", op=op)
             node.attr["T"].type = tf.float32.as_datatype_enum
             saved_model.meta_graphs[0].signature_def[signature].outputs["y"].name = f"{node.name}:0"

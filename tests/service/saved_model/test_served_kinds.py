@@ -145,7 +145,7 @@ def test_exports_that_only_one_way_loads_are_served_whole(kind, served):
     [
         ("broken_signature", ["serving_default"], {"broken": "no_such_node:0"}),
         ("refused_node", ["serving_default"], {"broken": "'dtype'"}),
-        ("unknown_op", ["serving_default"], {"broken": "HomemadeOp", "text": "tensorflow-text"}),
+        ("unknown_op", ["serving_default"], {"broken": "HomemadeOp", "addon": "tensorflow-addons"}),
         ("sparse", ["serving_default"], {"broken": "sparse", "complex": "complex64", "ragged": "composite"}),
         ("assign_before_read", ["assigns_first", "needs_neither"], {"reads_first": "'scratch'"}),
     ],
