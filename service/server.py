@@ -34,8 +34,7 @@ from service.shared_memory import Regions
 from service.shared_memory_rpcs import SharedMemoryRpcs
 from service.trace_rpcs import TraceRpcs
 from service.trace_settings import TraceBook
-from service.transports.channel_options import channel_options
-from service.transports.grpcio import GrpcioTransport
+from service.transports.choice import Transport, make_transport
 from service.transports.health import Health
 from service.uploads import Uploads
 
@@ -121,24 +120,18 @@ class Server:
             self._repository.add(source)
         configure_runtime(self._repository.configurations(), self._settings)
         log_memory()
-        transport = GrpcioTransport(
-            self._servicer,
-            self._health,
-            self._settings.grpc_targets(),
-            channel_options(self._settings),
-            socket_mode=int(self._settings.grpc_unix_socket_mode, 8),
-        )
+        transport = make_transport(self._servicer, self._health, self._settings)
         with self._monitor.running():
             await self._serve(transport, sources)
 
-    async def _serve(self, transport: GrpcioTransport, sources: list[ModelSource]) -> None:
+    async def _serve(self, transport: Transport, sources: list[ModelSource]) -> None:
         self._health.set_ready(ready=False)
         await transport.start()
         for address in transport.addresses:
             logger.info("listening for gRPC at %s", address)
         try:
             if await self._load(sources):
-                log_banner("grpcio", transport.addresses, runtime_in_force(), self._repository.loaded_versions())
+                log_banner(transport.name, transport.addresses, runtime_in_force(), self._repository.loaded_versions())
                 await self._stop.wait()
         finally:
             await self._shut_down(transport)
@@ -215,7 +208,7 @@ class Server:
         self._health.set_model_ready(name, ready=bool(self._repository.ready_versions(name)))
         self._health.set_ready(ready=self._is_ready())
 
-    async def _shut_down(self, transport: GrpcioTransport) -> None:
+    async def _shut_down(self, transport: Transport) -> None:
         """Stop to be ready, refuse new calls, finish those taken, unload; the whole within the drain timeout."""
         self._draining = True
         self._poller.stop()
@@ -234,7 +227,7 @@ class Server:
         await closing
         logger.info("stopped")
 
-    async def _stop_transport(self, transport: GrpcioTransport, grace_s: float) -> None:
+    async def _stop_transport(self, transport: Transport, grace_s: float) -> None:
         stopping = asyncio.create_task(transport.stop(grace_s))
         hurrying = asyncio.create_task(self._hurry.wait())
         await asyncio.wait({stopping, hurrying}, return_when=asyncio.FIRST_COMPLETED)

@@ -29,6 +29,17 @@ class ResponseCompression(Enum):
     HIGH = "high"
 
 
+class TransportKind(Enum):
+    """What carries the calls."""
+
+    AUTO = "auto"
+    """The native one, where it is installed and can do what the other options ask for, on this host alone."""
+    NATIVE = "native"
+    """HTTP/2 outside the interpreter; without TLS and without GOAWAY."""
+    GRPCIO = "grpcio"
+    """The reference."""
+
+
 class ControlMode(Enum):
     """Who decides which models are loaded."""
 
@@ -90,6 +101,11 @@ class Settings(BaseSettings):
     grpc_port: Annotated[int, Ge(0), Le(65535)] = Field(8001, description="Port for gRPC; 0 takes a free one.")
     grpc_unix_socket_mode: Annotated[str, Field(pattern=r"^0?[0-7]{3}$")] = Field(
         "660", description="Permissions of the files of Unix sockets, in octal; to connect takes the right to write."
+    )
+    transport: TransportKind = Field(
+        TransportKind.AUTO,
+        description="What carries gRPC: the fast native server or grpcio; auto takes native where every address is "
+        "loopback or a Unix socket and no option asks for what only grpcio can do.",
     )
     grpc_infer_response_compression_level: ResponseCompression = Field(
         ResponseCompression.NONE, description="Compress answers, for clients that accept gzip or deflate."

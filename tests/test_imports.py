@@ -65,6 +65,7 @@ OWNERS = {
     "keras": {"saved_model"},
     "grpc": {"status", "transports", "server"},
     "grpc_health": {"transports", "server"},
+    "pygrpc_native": {"transports"},
     "grpc_reflection": {"transports", "server"},
     "protos": {
         *("codec", "statistics_codec", "stream_codec", "versions", "servicer", "transports", "server", *FAMILY),

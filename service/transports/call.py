@@ -1,4 +1,4 @@
-"""What every call on grpc.aio needs: to read its message, and to end with the status that tells of an error."""
+"""What every call needs: to read its message, and on grpc.aio to end with the status that tells of an error."""
 
 from typing import Any, TypeAlias, TypeVar
 

@@ -48,6 +48,7 @@ class GrpcioTransport:
         options: Sequence[tuple[str, int]] = (),
         *,
         socket_mode: int = 0o660,
+        callers: Callable[[str], Caller] = caller_of,
     ) -> None:
         """Bind the addresses.
 
@@ -57,11 +58,13 @@ class GrpcioTransport:
             addresses: gRPC addresses, such as ``127.0.0.1:8001`` or ``unix:/run/signet.sock``; port 0 means any.
             options: further channel arguments of gRPC.
             socket_mode: permissions of Unix sockets.
+            callers: says of a peer's name who it is.
 
         Raises:
             OSError: an address cannot be bound; the text names it.
         """
         self._servicer = servicer
+        self._callers = callers
         self._completions: Completions[bytes | SignetError] = Completions(asyncio.get_running_loop())
         self._lasting = LastingCalls()
         self._refuses = False
@@ -130,7 +133,7 @@ class GrpcioTransport:
         context: Context,
     ) -> bytes:
         try:
-            answer = method(parse(request_type, data), caller_of(context.peer()))
+            answer = method(parse(request_type, data), self._callers(context.peer()))
             if isinstance(answer, Later):
                 answer = answer.encode(await asyncio.wrap_future(answer.result))
         except Exception as error:  # noqa: BLE001 - `status_of` logs what is not expected
@@ -145,7 +148,7 @@ class GrpcioTransport:
         deadline = None if remaining_s is None else time.monotonic() + remaining_s
         try:
             message = parse(pb.ModelInferRequest, data)
-            caller = caller_of(context.peer())
+            caller = self._callers(context.peer())
             ticket = self._servicer.infer(message, deadline, partial(self._completions.put, answer), caller)
         except Exception as error:  # noqa: BLE001 - likewise
             return await abort(context, error)
@@ -164,4 +167,5 @@ class GrpcioTransport:
             except UnavailableError as error:
                 await abort(context, error)
                 return
-            await InferStream(context, self._servicer, self._completions, self._lasting).serve()
+            caller = self._callers(context.peer())
+            await InferStream(context, caller, self._servicer, self._completions, self._lasting).serve()

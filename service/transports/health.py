@@ -76,17 +76,23 @@ class Health:
         }
         return grpc.method_handlers_generic_handler(HEALTH_SERVICE_NAME, methods)
 
+    def check(self, request: health_pb2.HealthCheckRequest) -> health_pb2.HealthCheckResponse:
+        """Answer a Check.
+
+        Raises:
+            NotFoundError: there is no service of this name.
+        """
+        status = self._statuses.get(request.service)
+        if status is None:
+            raise NotFoundError(f"unknown service '{request.service}'")
+        return health_pb2.HealthCheckResponse(status=status)
+
     async def _check(self, data: bytes, context: Context) -> bytes:
         try:
-            return self._status(parse(health_pb2.HealthCheckRequest, data).service)
+            answer = self.check(parse(health_pb2.HealthCheckRequest, data))
         except SignetError as error:
             return await abort(context, error)
-
-    def _status(self, service: str) -> bytes:
-        status = self._statuses.get(service)
-        if status is None:
-            raise NotFoundError(f"unknown service '{service}'")
-        return bytes(_Status(status=status).SerializeToString())
+        return bytes(answer.SerializeToString())
 
     async def _watch(self, service: str, context: Context, lasting: LastingCalls) -> None:
         """Tell the status now and after every change; changes that follow quickly may be told as one."""

@@ -13,7 +13,7 @@ from typing import Final
 import grpc
 
 from protos import grpc_service_pb2 as pb
-from service.caller import caller_of
+from service.caller import Caller
 from service.errors import SignetError
 from service.request import Ticket
 from service.servicer import Servicer
@@ -47,6 +47,7 @@ class InferStream:
     def __init__(
         self,
         context: Context,
+        caller: Caller,
         servicer: Servicer,
         completions: "Completions[bytes | SignetError]",
         lasting: LastingCalls,
@@ -58,7 +59,7 @@ class InferStream:
         remaining_s = context.time_remaining()
         self._deadline = None if remaining_s is None else time.monotonic() + remaining_s
         self._failure_ends_stream = _STATUS_HEADER in map(tuple, context.invocation_metadata() or ())
-        self._caller = caller_of(context.peer())
+        self._caller = caller
         self._held = Allowance(MAX_REQUESTS, MAX_BYTES)
         # After the last request stands why there is none after it: None for the client's end, else an error.
         self._taken: asyncio.Queue[_Taken | Exception | None] = asyncio.Queue()

@@ -1,8 +1,12 @@
 """Short forms for calls with the stock client."""
 
 import numpy as np
+import pytest
 import tritonclient.grpc as triton
 from tritonclient.utils import np_to_triton_dtype
+
+on_each_transport = pytest.mark.parametrize("transport", ["auto", "grpcio"], indirect=True, scope="session")
+"""Marks tests of the wire: they run on the default transport, which is the native one here, and on the reference."""
 
 
 def tensors(inputs, datatypes=None):

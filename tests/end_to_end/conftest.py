@@ -1,5 +1,7 @@
 """One server process for all tests that only send requests, and stock clients for it."""
 
+from contextlib import ExitStack
+
 import pytest
 import tritonclient.grpc as triton
 
@@ -22,12 +24,32 @@ def repository(export, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def server(repository):
-    """The running server; it must end with exit code 0."""
-    with ServerProcess(repository) as process:
-        process.wait_until_ready(START_S)
-        yield process
-        assert process.stop(STOP_S) == 0
+def servers(repository):
+    """Return a function that starts a server on a transport at its first use; each must end with exit code 0."""
+    with ExitStack() as stack:
+        started = {}
+
+        def server_on(transport):
+            if transport not in started:
+                process = stack.enter_context(ServerProcess(repository, "--transport", transport))
+                process.wait_until_ready(START_S)
+                started[transport] = process
+            return started[transport]
+
+        yield server_on
+        assert [process.stop(STOP_S) for process in started.values()] == [0] * len(started)
+
+
+@pytest.fixture(scope="session")
+def transport(request):
+    """Return which transport the server has: the default one, or each in turn for tests marked `on_each_transport`."""
+    return getattr(request, "param", "auto")
+
+
+@pytest.fixture(scope="session")
+def server(servers, transport):
+    """Return the running server."""
+    return servers(transport)
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ import pytest
 from tritonclient.grpc import service_pb2 as pb
 from tritonclient.grpc import service_pb2_grpc
 
-from tests.end_to_end.calls import call, rows
+from tests.end_to_end.calls import call, on_each_transport, rows
 
-pytestmark = pytest.mark.end_to_end
+pytestmark = [pytest.mark.end_to_end, on_each_transport]
 
 ROW = np.arange(4, dtype=np.float32).tobytes()
 

@@ -95,8 +95,8 @@ def test_inspect_prints_every_signature(export):
         assert text in " ".join(run.stdout.split())
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_what_was_taken_is_answered_before_the_server_ends(export, number):
+@pytest.mark.parametrize(("number", "transport"), [(signal.SIGTERM, "native"), (signal.SIGINT, "grpcio")])
+def test_what_was_taken_is_answered_before_the_server_ends(export, number, transport):
     callers = 8
     started = threading.Barrier(callers + 1)
 
@@ -108,7 +108,7 @@ def test_what_was_taken_is_answered_before_the_server_ends(export, number):
             started.wait()
             return call(client, "kit", {"x": x}, "slow")["y"][0, 0]
 
-    with ServerProcess(export("kit")) as server:
+    with ServerProcess(export("kit"), "--transport", transport) as server:
         server.wait_until_ready(START_S)
         with ThreadPoolExecutor(callers) as pool, triton.InferenceServerClient(server.address) as client:
             answers = [pool.submit(work, server.address, index) for index in range(callers)]

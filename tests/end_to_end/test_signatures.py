@@ -7,9 +7,9 @@ import pytest
 import tensorflow as tf
 from tritonclient.utils import InferenceServerException
 
-from tests.end_to_end.calls import call, rows, tensors, texts
+from tests.end_to_end.calls import call, on_each_transport, rows, tensors, texts
 
-pytestmark = pytest.mark.end_to_end
+pytestmark = [pytest.mark.end_to_end, on_each_transport]
 
 CASES = {
     "serving_default": {"x": rows(3)},

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 import tritonclient.grpc as triton
 import tritonclient.grpc.aio as triton_aio
+from tritonclient.utils import InferenceServerException
 
 from clients.server_process import ServerProcess
-from tests.end_to_end.calls import call, rows, tensors
+from tests.end_to_end.calls import call, on_each_transport, rows, tensors
 from tests.end_to_end.conftest import START_S, STOP_S
 from tests.end_to_end.test_perf_analyzer import PERF_ANALYZER, measure
 
@@ -46,6 +47,7 @@ def final(result):
     return result.get_response().parameters["triton_final_response"].bool_param
 
 
+@on_each_transport
 def test_answers_come_in_order_across_signatures(server):
     count = 300
     signatures = {None: "y", "embed": "z", "picky": "y", "slow": "y"}
@@ -76,6 +78,7 @@ def test_answer_of_a_named_signature_says_so(server):
     assert "signature" not in default.parameters
 
 
+@on_each_transport
 def test_errors_are_told_and_the_stream_goes_on(server):
     with streaming(server.address) as (client, answers):
         send(client, 1)
@@ -123,7 +126,9 @@ def test_aio_stream_answers_in_order_with_errors_between(server):
     assert asyncio.run(main()) == [unknown if number % 5 == 0 else 10.0 * number for number in range(1, 21)]
 
 
-@pytest.mark.parametrize("algorithm", ["gzip", "deflate"])
+@pytest.mark.parametrize(
+    ("transport", "algorithm"), [("auto", "gzip"), ("grpcio", "gzip"), ("grpcio", "deflate")], indirect=["transport"]
+)
 def test_compressed_streams_and_calls_are_taken(server, algorithm):
     with streaming(server.address, compression_algorithm=algorithm) as (client, answers):
         send(client, 1)
@@ -134,6 +139,15 @@ def test_compressed_streams_and_calls_are_taken(server, algorithm):
     np.testing.assert_array_equal(unary["y"], rows(50)[:, :2] * 10)
 
 
+def test_deflated_call_on_the_native_transport_is_unimplemented_and_says_what_is_taken(client):
+    """A limit of it, told in docs/compatibility.md; gzip is taken."""
+    with pytest.raises(InferenceServerException, match="deflate") as caught:
+        call(client, "kit", {"x": rows(50)}, compression_algorithm="deflate")
+
+    assert caught.value.status() == "StatusCode.UNIMPLEMENTED"
+
+
+@on_each_transport
 def test_twenty_megabytes_pass_in_a_stream(server):
     x = rows(1_300_000)
     with streaming(server.address) as (client, answers):
@@ -144,6 +158,7 @@ def test_twenty_megabytes_pass_in_a_stream(server):
     np.testing.assert_array_equal(result.as_numpy("y"), x[:, :2] * 10)
 
 
+@on_each_transport
 def test_cancelled_stream_reports_so_and_the_server_goes_on(server):
     slow = rows(1)
     slow[0, 3] = 500

@@ -5,7 +5,7 @@ from pathlib import Path
 from batching.options import Oversize
 from service.logs import LogFormat
 from service.model_scan import ModelScan
-from service.settings import ControlMode, ResponseCompression
+from service.settings import ControlMode, ResponseCompression, TransportKind
 
 VALUES = {
     "model_repository": ("models", (Path("models"),)),
@@ -21,6 +21,7 @@ VALUES = {
     "grpc_address": ("::1", ("::1",)),
     "grpc_port": ("9001", 9001),
     "grpc_unix_socket_mode": ("0600", "0600"),
+    "transport": ("grpcio", TransportKind.GRPCIO),
     "grpc_infer_response_compression_level": ("medium", ResponseCompression.MEDIUM),
     "grpc_keepalive_time": ("30000", 30_000),
     "grpc_keepalive_timeout": ("5000", 5000),

@@ -10,6 +10,7 @@ from service.settings import Settings
 from service.transports.channel_options import channel_options
 from service.transports.grpcio import GrpcioTransport
 from service.transports.health import Health
+from service.transports.native import NativeTransport
 from tests.service.serving import WAIT_S
 
 CLIENT_OPTIONS = (
@@ -18,6 +19,17 @@ CLIENT_OPTIONS = (
     # Each channel has a connection of its own.
     ("grpc.use_local_subchannel_pool", 1),
 )
+
+kind = "grpcio"  # the fixture `each_transport` changes it
+
+
+def bind(servicer, health=None, addresses=("127.0.0.1:0",), **settings):
+    """Return a transport with these settings, of the kind whose turn it is."""
+    health, options = health or Health(), Settings(**settings)
+    if kind == "native":
+        return NativeTransport(servicer, health, addresses, options)
+    socket_mode = int(options.grpc_unix_socket_mode, 8)
+    return GrpcioTransport(servicer, health, addresses, channel_options(options), socket_mode=socket_mode)
 
 
 def run(main):
@@ -48,8 +60,7 @@ class Connected:
 async def connected(served, **settings):
     """Serve with these settings at a free port until the block ends."""
     health = Health()
-    options = channel_options(Settings(**settings))
-    transport = GrpcioTransport(served.servicer, health, ["127.0.0.1:0"], options)
+    transport = bind(served.servicer, health, **settings)
     await transport.start()
     try:
         async with grpc.aio.insecure_channel(transport.addresses[0], options=CLIENT_OPTIONS) as channel:

@@ -13,7 +13,9 @@ import service
 from service.errors import InternalError
 from tests.fakes import FakeServable, signature, spec
 from tests.service.serving import kit, rows
-from tests.service.transports.test_grpcio import connected, request, run
+from tests.service.transports.test_calls import connected, request, run
+
+pytestmark = pytest.mark.usefixtures("each_transport")
 
 SERVICE = str(Path(service.__file__).parent)
 

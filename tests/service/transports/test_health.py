@@ -7,6 +7,8 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from tests.service.serving import WAIT_S, Gate, kit, message, serving
 from tests.service.transports.channels import connected, failure, run
 
+pytestmark = pytest.mark.usefixtures("each_transport")
+
 SERVING, NOT_SERVING, SERVICE_UNKNOWN = (
     health_pb2.HealthCheckResponse.SERVING,
     health_pb2.HealthCheckResponse.NOT_SERVING,

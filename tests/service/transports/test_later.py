@@ -10,11 +10,10 @@ from tritonclient.grpc import service_pb2, service_pb2_grpc
 from protos import grpc_service_pb2 as pb
 from service.errors import LoadError
 from service.servicer import Later, Servicer
-from service.settings import Settings
-from service.transports.channel_options import channel_options
-from service.transports.grpcio import GrpcioTransport
-from service.transports.health import Health
 from tests.service.serving import WAIT_S, kit, serving
+from tests.service.transports.channels import bind
+
+pytestmark = pytest.mark.usefixtures("each_transport")
 
 
 class Rpcs:
@@ -40,7 +39,7 @@ def run(main):
         servicer = Servicer(
             served.repository, served.data_plane, name="mine", version="1", is_ready=lambda: True, further=[rpcs]
         )
-        transport = GrpcioTransport(servicer, Health(), ["127.0.0.1:0"], channel_options(Settings()))
+        transport = bind(servicer)
         await transport.start()
         try:
             async with grpc.aio.insecure_channel(transport.addresses[0]) as channel:

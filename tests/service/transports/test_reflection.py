@@ -13,6 +13,8 @@ from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoRe
 from tests.service.serving import WAIT_S, kit, serving
 from tests.service.transports.channels import connected, run
 
+pytestmark = pytest.mark.usefixtures("each_transport")
+
 INFERENCE = "inference.GRPCInferenceService"
 
 

@@ -12,6 +12,8 @@ from service.transports import stream as stream_module
 from tests.service.serving import WAIT_S, Busy, Gate, counters, kit, message, rows, serving
 from tests.service.transports.channels import connected, eventually, failure, run
 
+pytestmark = pytest.mark.usefixtures("each_transport")
+
 FINAL = {"triton_final_response": pb.InferParameter(bool_param=True)}
 STATUS_HEADER = (("triton_grpc_error", "true"),)
 

@@ -12,10 +12,9 @@ import pytest
 
 from protos import grpc_service_pb2 as pb
 from protos import grpc_service_pb2_grpc
-from service.transports.grpcio import GrpcioTransport
-from service.transports.health import Health
 from service.transports.unix_socket import private_socket
 from tests.service.serving import WAIT_S, kit, serving
+from tests.service.transports.channels import bind
 
 
 @pytest.fixture
@@ -28,7 +27,7 @@ def with_transport(path, check, *, socket_mode=0o660):
 
     async def main():
         with serving(kit()) as served:
-            transport = GrpcioTransport(served.servicer, Health(), [f"unix:{path}"], socket_mode=socket_mode)
+            transport = bind(served.servicer, addresses=[f"unix:{path}"], grpc_unix_socket_mode=f"{socket_mode:o}")
             await transport.start()
             try:
                 return await check(transport.addresses[0])
@@ -54,16 +53,18 @@ def leave_stale_socket(path):
     assert stat.S_ISSOCK(path.stat().st_mode)
 
 
+@pytest.mark.usefixtures("each_transport")
 def test_socket_of_a_killed_server_is_taken_over(path):
     leave_stale_socket(path)
 
     assert with_transport(path, is_live)
 
 
+@pytest.mark.usefixtures("each_transport")
 def test_live_server_keeps_its_socket_and_goes_on(path):
     async def second_server_comes(address):
         with serving(kit()) as served, pytest.raises(OSError, match=f"unix:{path}: another server does"):
-            GrpcioTransport(served.servicer, Health(), [address])
+            bind(served.servicer, addresses=[address])
         return await is_live(address)
 
     assert with_transport(path, second_server_comes)
@@ -92,6 +93,7 @@ def test_link_to_a_socket_elsewhere_is_left_alone(path, tmp_path):
         pass
 
 
+@pytest.mark.usefixtures("each_transport")
 @pytest.mark.parametrize("mode", [0o600, 0o660, 0o666])
 def test_socket_has_the_permissions_asked_for(path, mode):
     async def permissions(_):
@@ -110,6 +112,7 @@ def test_permissions_of_other_files_are_as_before(path):
         os.umask(before)
 
 
+@pytest.mark.usefixtures("each_transport")
 def test_socket_is_gone_after_the_stop(path):
     assert with_transport(path, is_live)
     assert not path.exists()

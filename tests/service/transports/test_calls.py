@@ -1,4 +1,4 @@
-"""The transport in this process, asked by stock clients: answers, statuses, deadlines, cancellation, shutdown."""
+"""Each transport in this process, asked by stock clients: answers, statuses, deadlines, cancellation, shutdown."""
 
 import asyncio
 import time
@@ -13,11 +13,10 @@ from tritonclient.grpc import service_pb2, service_pb2_grpc
 from tritonclient.utils import InferenceServerException
 
 from service import codec, raw_tensor
-from service.settings import Settings
-from service.transports.channel_options import channel_options
-from service.transports.grpcio import GrpcioTransport
-from service.transports.health import Health
 from tests.service.serving import WAIT_S, Gate, counters, kit, rows, serving
+from tests.service.transports.channels import bind
+
+pytestmark = pytest.mark.usefixtures("each_transport")
 
 STATUS = grpc.StatusCode
 
@@ -26,7 +25,7 @@ def run(main, servable=None, addresses=("127.0.0.1:0",)):
     """Run ``main(served, transport)`` beside a transport, within a bounded time."""
 
     async def serve(served):
-        transport = GrpcioTransport(served.servicer, Health(), addresses, channel_options(Settings()))
+        transport = bind(served.servicer, addresses=addresses)
         await transport.start()
         try:
             await main(served, transport)
@@ -155,7 +154,7 @@ def test_port_zero_is_told_as_the_port_that_was_taken():
 def test_address_that_another_server_has_is_an_error_that_names_it():
     async def main(served, transport):
         with pytest.raises(OSError, match=f"cannot listen on {transport.addresses[0]}"):
-            GrpcioTransport(served.servicer, Health(), transport.addresses, channel_options(Settings()))
+            bind(served.servicer, addresses=transport.addresses)
 
     run(main)
 

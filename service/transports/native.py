@@ -1,0 +1,138 @@
+"""The fast transport: HTTP/2 outside the interpreter, one thread per address that takes calls in bursts.
+
+What the native server cannot serve (streams, health watches, reflection) is passed on to the grpcio transport behind
+it, on a Unix socket that only this user can reach. docs/native-transport.md tells what was checked of it.
+"""
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from grpc_health.v1 import health_pb2
+
+from service.caller import LOCAL, UNKNOWN, is_local_address
+from service.memory_limit import memory
+from service.servicer import Servicer
+from service.settings import Settings
+from service.transports.channel_options import channel_options
+from service.transports.grpcio import SERVICE_NAME, GrpcioTransport
+from service.transports.health import HEALTH_SERVICE_NAME, Health
+from service.transports.native_front import Front, Method
+
+_NOTICE_S: Final = 0.2
+"""How long new calls are refused by name before the connections are closed, and how long the last bytes may take."""
+
+_LOOK_S: Final = 0.005
+
+# Of the memory that the process may use; the rest is for the models, the answers and the requests that come in.
+_SHARE_OF_REQUESTS: Final = 0.25
+
+_MEMORY_WHERE_UNKNOWN: Final = 2**34
+
+
+class NativeTransport:
+    """Serves the protocol, grpc.health.v1 and reflection on the given addresses. Belongs to the running event loop."""
+
+    def __init__(self, servicer: Servicer, health: Health, addresses: Sequence[str], settings: Settings) -> None:
+        """Bind the addresses.
+
+        Args:
+            servicer: answers the calls.
+            health: answers grpc.health.v1.
+            addresses: gRPC addresses, such as ``127.0.0.1:8001`` or ``unix:/run/signet.sock``; port 0 means any.
+            settings: of these the options of connections.
+
+        Raises:
+            OSError: an address cannot be bound, or there is no place for the socket; the text names it.
+        """
+        methods: dict[str, Method] = {
+            f"/{SERVICE_NAME}/{name}": method for name, method in servicer.unary_methods().items()
+        }
+        methods[f"/{HEALTH_SERVICE_NAME}/Check"] = (health_pb2.HealthCheckRequest, lambda asked, _: health.check(asked))
+        self._fronts: list[Front] = []
+        self._directory = Path(tempfile.mkdtemp(prefix="signet-"))
+        try:
+            for address in addresses:
+                front = Front(
+                    address,
+                    servicer,
+                    methods,
+                    infer=f"/{SERVICE_NAME}/ModelInfer",
+                    max_bytes=_max_bytes() // len(addresses),
+                    socket_mode=int(settings.grpc_unix_socket_mode, 8),
+                    options=_front_options(settings),
+                )
+                self._fronts.append(front)
+            # Seen through this socket all callers look alike.
+            caller = LOCAL if all(map(is_local_address, addresses)) else UNKNOWN
+            socket = f"unix:{self._directory / 'grpcio.sock'}"
+            self._behind = GrpcioTransport(
+                servicer, health, [socket], channel_options(settings), socket_mode=0o600, callers=lambda _: caller
+            )
+        except BaseException:
+            self._close()
+            raise
+        self.addresses = [front.address for front in self._fronts]
+
+    async def start(self) -> None:
+        """Start to take calls."""
+        await self._behind.start()
+        for front in self._fronts:
+            front.start(str(self._directory / "grpcio.sock"))
+
+    async def stop(self, grace_s: float) -> None:
+        """Refuse new calls; return when those taken are answered, or after ``grace_s`` seconds.
+
+        Refused calls are UNAVAILABLE. There is no GOAWAY: when all answers are sent, the connections are closed.
+        Streams end when the requests that they took are answered.
+        """
+        ends_at = asyncio.get_running_loop().time() + grace_s
+        for front in self._fronts:
+            await asyncio.to_thread(front.refuse)
+        await asyncio.gather(self._behind.stop(grace_s), self._answer_all(ends_at))
+        for front in self._fronts:
+            await asyncio.to_thread(front.ignore)
+        await self._send_all(ends_at)
+        await asyncio.to_thread(self._close)
+
+    def abandon(self) -> None:
+        """Tell all who wait for an inference that they wait in vain, so that a ``stop`` under way returns."""
+        self._behind.abandon()
+        for front in self._fronts:
+            front.abandon()
+
+    async def _answer_all(self, ends_at: float) -> None:
+        await _until(lambda: not any(front.holds_calls for front in self._fronts), ends_at)
+
+    async def _send_all(self, ends_at: float) -> None:
+        await _until(lambda: all(front.has_sent_all for front in self._fronts), ends_at)
+        # What has left the native server may still lie in the buffers of its connections.
+        await asyncio.sleep(max(0.0, min(_NOTICE_S, ends_at - asyncio.get_running_loop().time())))
+
+    def _close(self) -> None:
+        for front in self._fronts:
+            front.close()
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+
+def _max_bytes() -> int:
+    known = memory()
+    return int(_SHARE_OF_REQUESTS * (known.limit if known else _MEMORY_WHERE_UNKNOWN))
+
+
+async def _until(holds: Callable[[], bool], ends_at: float) -> None:
+    """Return when something holds that no event tells of, or at a time of the event loop."""
+    loop = asyncio.get_running_loop()
+    while not holds() and loop.time() < ends_at:  # noqa: ASYNC110 - see above
+        await asyncio.sleep(_LOOK_S)
+
+
+def _front_options(settings: Settings) -> dict[str, int | bool]:
+    return {
+        "keepalive_time_ms": settings.grpc_keepalive_time,
+        "keepalive_timeout_ms": settings.grpc_keepalive_timeout,
+        "keepalive_permit_without_calls": settings.grpc_keepalive_permit_without_calls,
+    }

@@ -1,0 +1,303 @@
+"""One address of the native transport: takes calls in bursts, hands them to the servicer and sends the answers.
+
+No thread waits for a call. The native server's own threads speak HTTP/2 outside the interpreter. One thread per address
+receives what came as a burst and submits it; the worker that ran a batch answers its calls. The few calls that are no
+inference go through the event loop, where the grpcio transport answers them, too.
+"""
+
+import asyncio
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from functools import partial
+from typing import Any, Final, TypeAlias
+
+from google.protobuf.message import Message
+from pygrpc_native import EVENT_CANCEL, NativeGrpcFront
+
+from protos import grpc_service_pb2 as pb
+from service.caller import Caller, caller_of
+from service.errors import CancelledError, UnavailableError
+from service.request import Ticket
+from service.servicer import Later, Servicer
+from service.status import status_of
+from service.transports.call import parse
+from service.transports.unix_socket import SCHEME, private_socket
+
+Method: TypeAlias = tuple[type[Message], Callable[[Any, Caller], Message | Later]]
+"""The type of a request, and what answers it for a caller, now or later."""
+
+_Details: TypeAlias = tuple[Any, str, float | None]
+"""Metadata, peer, and seconds until the caller's deadline, as the front tells them of a call."""
+
+_MAX_BURST: Final = 64
+
+# Beyond it callers have waited for seconds; a connection has at most 1,024 calls.
+MAX_CALLS: Final = 65_536
+
+logger = logging.getLogger(__name__)
+
+
+class _Call:
+    """A call that was taken and not answered yet. Whoever finishes it first answers it; the others change nothing."""
+
+    __slots__ = ("_front", "_number", "nbytes", "ticket")
+
+    def __init__(self, front: "Front", number: int, nbytes: int) -> None:
+        self._front = front
+        self._number = number
+        self.nbytes = nbytes
+        self.ticket: Ticket | None = None
+
+    def cancel(self) -> None:
+        """Give up what the caller no longer waits for; only for the thread that sets the ticket."""
+        if self.ticket is not None:
+            self.ticket.cancel()
+
+    def finish(self, result: bytes | Exception) -> None:
+        """Answer, from any thread; the front drops what comes for a caller that left."""
+        if self._front.forget(self._number):
+            self._front.answer(self._number, result)
+
+
+class _Pending:
+    """The ticket of an answer that comes later."""
+
+    __slots__ = ("_result",)
+
+    was_refused: Final = False
+
+    def __init__(self, result: Future[Any]) -> None:
+        self._result = result
+
+    def cancel(self) -> None:
+        """Keep what was not begun from being done."""
+        self._result.cancel()
+
+
+class Front:
+    """Serves unary methods at one address, and passes all others on to a server behind it."""
+
+    def __init__(
+        self,
+        address: str,
+        servicer: Servicer,
+        methods: dict[str, Method],
+        *,
+        infer: str,
+        max_bytes: int,
+        socket_mode: int,
+        options: dict[str, int | bool],
+    ) -> None:
+        """Bind the address.
+
+        Args:
+            address: as gRPC writes it; port 0 means any.
+            servicer: takes the inference requests.
+            methods: by path, all other unary methods; they are called in the running event loop.
+            infer: the path of ModelInfer.
+            max_bytes: how large the requests may be in sum that wait for their answers. One is always taken, however
+                large, so the last one that is taken may exceed it.
+            socket_mode: permissions of a Unix socket.
+            options: further arguments of the native server.
+
+        Raises:
+            OSError: the address cannot be bound; the text names it.
+        """
+        self._servicer = servicer
+        self._loop = asyncio.get_running_loop()
+        self._methods = [*methods.values()]
+        self._infer_id = len(methods)
+        self._max_bytes = max_bytes
+        with private_socket(address, socket_mode):
+            self._front = _bind(address, [*methods, infer], options)
+        self.address = address if address.startswith(SCHEME) else _with_port(address, self._front.bound_port)
+        self._thread = threading.Thread(target=self._receive, name=f"front-{self.address}", daemon=True)
+        # Guards the decision whether calls are taken: after ``refuse`` none is under way into ``_calls``.
+        self._taking = threading.Lock()
+        self._refuses = False
+        self._ignores = False
+        self._ignored: set[int] = set()
+        self._calls: dict[int, _Call] = {}
+        self._held_bytes = 0  # of the thread that receives
+        self._released: deque[int] = deque()  # what the other threads take off it
+
+    def __repr__(self) -> str:
+        return f"<Front {self.address}: {len(self._calls)} calls{', refusing' if self._refuses else ''}>"
+
+    def start(self, fallback: str) -> None:
+        """Start to take calls; ``fallback`` is the path of the socket of the server behind this one."""
+        self._front.set_fallback(fallback)
+        self._front.start()
+        self._thread.start()
+
+    def refuse(self) -> None:
+        """From now on, answer every new call with UNAVAILABLE."""
+        with self._taking:
+            self._refuses = True
+
+    def ignore(self) -> None:
+        """From now on, leave new calls without an answer; they fail with UNAVAILABLE when the front is closed."""
+        with self._taking:
+            self._ignores = True
+
+    @property
+    def holds_calls(self) -> bool:
+        """Whether there are calls that were taken and are not answered."""
+        return bool(self._calls)
+
+    @property
+    def has_sent_all(self) -> bool:
+        """Whether every answer is on its way to its caller; only true once new calls are ignored.
+
+        ``close`` cuts off answers that wait for their connection. The native server counts the calls that began and
+        those that ended with all of their answer passed on; refused calls, which come and go, would hide the moment.
+        """
+        counts: Any = (self._front.metrics() or {})["methods"].values()
+        begun = sum(told["started"] for told in counts)
+        ended = sum(each["count"] for told in counts for each in told["status"].values())
+        return self._ignores and begun - ended <= len(self._ignored)
+
+    def abandon(self) -> None:
+        """Tell all who wait that they wait in vain."""
+        for call in list(self._calls.values()):
+            call.finish(UnavailableError("the server is stopping"))
+
+    def close(self) -> None:
+        """Close all connections; calls that were not answered fail with UNAVAILABLE."""
+        self._front.close()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def forget(self, number: int) -> bool:
+        """Return whether a call was still to be answered, which is now the caller's duty."""
+        call = self._calls.pop(number, None)
+        if call is None:
+            return False
+        self._released.append(call.nbytes)
+        return True
+
+    def answer(self, number: int, result: bytes | Exception) -> None:
+        """Send what a call ends with, from any thread."""
+        if isinstance(result, bytes):
+            self._front.respond(number, result)
+        else:
+            code, text = status_of(result)
+            self._front.fail(number, code.value[0], text)
+
+    # The thread that receives. ---------------------------------------------------------------------------------------
+
+    def _receive(self) -> None:
+        while self._take_burst(self._front.recv_batch_details(_MAX_BURST)):
+            pass
+
+    def _take_burst(self, events: Sequence[Any] | None) -> bool:
+        """Take a number of calls and cancellations; return whether more may come."""
+        if events is None:
+            return False
+        with self._taking:
+            while self._released:
+                self._held_bytes -= self._released.popleft()
+            for kind, number, method, payload, _, details in events:
+                if kind == EVENT_CANCEL:
+                    self._cancel(number, method)
+                elif self._ignores:
+                    self._ignored.add(number)
+                else:
+                    self._take(number, method, payload, details)
+        return True
+
+    def _take(self, number: int, method: int, payload: bytes, details: _Details) -> None:
+        refusal = self._refusal(len(payload))
+        if refusal is not None:
+            self.answer(number, refusal)
+            return
+        call = _Call(self, number, len(payload))
+        self._calls[number] = call
+        self._held_bytes += len(payload)
+        if method != self._infer_id:
+            self._loop.call_soon_threadsafe(self._ask, call, self._methods[method], payload, caller_of(details[1]))
+            return
+        try:
+            self._infer(call, payload, details)
+        except Exception as error:  # noqa: BLE001 - `status_of` logs what is not expected
+            call.finish(error)
+
+    def _infer(self, call: _Call, payload: bytes, details: _Details) -> None:
+        _, peer, remaining_s = details
+        deadline = None if remaining_s is None else time.monotonic() + remaining_s
+        message = parse(pb.ModelInferRequest, payload)
+        call.ticket = self._servicer.infer(message, deadline, call.finish, caller_of(peer))
+
+    def _refusal(self, nbytes: int) -> UnavailableError | None:
+        """Return why a request of this size is not taken, or None.
+
+        The native server reads whatever its connections send, so to take nothing for a while would only move the
+        requests there. A refusal frees the memory at once.
+        """
+        if self._refuses:
+            return UnavailableError("the server is stopping")
+        if len(self._calls) >= MAX_CALLS or self._held_bytes >= self._max_bytes:
+            return UnavailableError(
+                f"the server already holds {len(self._calls)} requests of {self._held_bytes} bytes in all, and takes "
+                f"{MAX_CALLS} or {self._max_bytes} bytes; this one has {nbytes} bytes"
+            )
+        return None
+
+    def _cancel(self, number: int, method: int) -> None:
+        call = self._calls.get(number)
+        if call is None:
+            self._ignored.discard(number)
+        elif method == self._infer_id:
+            call.cancel()
+        else:
+            self._loop.call_soon_threadsafe(call.cancel)
+
+    # The event loop. -------------------------------------------------------------------------------------------------
+
+    def _ask(self, call: _Call, method: Method, payload: bytes, caller: Caller) -> None:
+        request_type, ask = method
+        try:
+            answer = ask(parse(request_type, payload), caller)
+            if isinstance(answer, Later):
+                call.ticket = _Pending(answer.result)
+                answer.result.add_done_callback(partial(_finish, call, answer.encode))
+            else:
+                call.finish(answer.SerializeToString())
+        except Exception as error:  # noqa: BLE001 - likewise
+            call.finish(error)
+
+
+def _bind(address: str, paths: Sequence[str], options: dict[str, int | bool]) -> NativeGrpcFront:
+    arguments: dict[str, Any] = dict(options)
+    try:
+        return NativeGrpcFront(
+            address,
+            [(path, False) for path in paths],
+            call_details=True,
+            # They tell which answers have left, see `is_idle`.
+            metrics=True,
+            **arguments,
+        )
+    except OSError as error:
+        raise OSError(f"cannot listen on {address}: is another server using it? ({error.strerror})") from error
+
+
+def _with_port(address: str, port: int) -> str:
+    return f"{address.rpartition(':')[0]}:{port}"
+
+
+def _finish(call: _Call, encode: Callable[[Any], Message], result: Future[Any]) -> None:
+    """Answer a call with a result that has come, in the thread that made it."""
+    if result.cancelled():
+        call.finish(CancelledError("the caller gave up before its turn came"))
+        return
+    try:
+        answer = encode(result.result()).SerializeToString()
+    except Exception as error:  # noqa: BLE001 - likewise
+        call.finish(error)
+    else:
+        call.finish(answer)
