@@ -14,6 +14,7 @@ from service.transports import native, native_front
 from tests.service.serving import WAIT_S, Gate, kit, message, rows, serving
 from tests.service.transports import channels
 from tests.service.transports.channels import CLIENT_OPTIONS, Connected, connected, eventually, failure, run
+from tests.service.transports.raw_http2 import send_pings
 
 STATUS = grpc.StatusCode
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - the test asks for it
@@ -185,6 +186,36 @@ def test_callers_over_loopback_are_local_and_streams_only_where_nobody_else_can_
             return tuple(seen)
 
     assert run(main) == expected
+
+
+# What differs from grpcio, as docs/native-transport.md tells. ----------------------------------------------------
+
+
+@pytest.mark.parametrize(("options", "is_served"), [((), False), ((("grpc.default_authority", "signet"),), True)])
+def test_target_that_lists_addresses_needs_an_authority(options, is_served):
+    """The client would send the list as the authority, which is none."""
+
+    async def main():
+        with serving(kit()) as served:
+            async with connected(served) as client:
+                listed = f"ipv4:{client.address},{client.address}"
+                async with grpc.aio.insecure_channel(listed, options=(*CLIENT_OPTIONS, *options)) as channel:
+                    other = Connected(client.transport, None, channel)
+                    try:
+                        return bool((await other.stub.ModelInfer(message(), timeout=5)).outputs)
+                    except grpc.aio.AioRpcError:
+                        return False
+
+    assert run(main) is is_served
+
+
+def test_client_may_ping_as_often_as_it_likes():
+    async def main():
+        with serving(kit()) as served:
+            async with connected(served) as client:
+                return await send_pings(client.address, 50, 0.0)
+
+    assert run(main) == (50, None)
 
 
 # Broken connections. ---------------------------------------------------------------------------------------------
