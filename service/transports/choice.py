@@ -25,6 +25,11 @@ class Transport(Protocol):
         addresses: where it listens, with the ports that were taken.
     """
 
+    @property
+    def name(self) -> str:
+        """The transport, as the option has it."""
+        ...
+
     addresses: list[str]
 
     async def start(self) -> None:
@@ -92,6 +97,8 @@ def _missing(settings: Settings) -> str | None:
         return "only grpcio compresses answers (--grpc-infer-response-compression-level)"
     if settings.grpc_max_connection_age:
         return "only grpcio ends connections by their age (--grpc-max-connection-age)"
+    if settings.grpc_max_connections:
+        return "only grpcio limits the number of connections (--grpc-max-connections)"
     try:
         tempfile.gettempdir()
     except FileNotFoundError as error:

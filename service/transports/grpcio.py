@@ -40,6 +40,8 @@ _NOTICE_S: Final = 0.2
 class GrpcioTransport:
     """Serves the protocol, grpc.health.v1 and reflection on the given addresses, in the running event loop."""
 
+    name: Final = "grpcio"
+
     def __init__(
         self,
         servicer: Servicer,

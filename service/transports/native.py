@@ -14,7 +14,6 @@ from typing import Final
 from grpc_health.v1 import health_pb2
 
 from service.caller import LOCAL, UNKNOWN, is_local_address
-from service.memory_limit import memory
 from service.servicer import Servicer
 from service.settings import Settings
 from service.transports.channel_options import channel_options
@@ -27,14 +26,16 @@ _NOTICE_S: Final = 0.2
 
 _LOOK_S: Final = 0.005
 
-# Of the memory that the process may use; the rest is for the models, the answers and the requests that come in.
-_SHARE_OF_REQUESTS: Final = 0.25
-
-_MEMORY_WHERE_UNKNOWN: Final = 2**34
+_CHECK: Final = f"/{HEALTH_SERVICE_NAME}/Check"
+_PROBES: Final = frozenset(
+    {_CHECK, *(f"/{SERVICE_NAME}/{name}" for name in ("ServerLive", "ServerReady", "ModelReady"))}
+)
 
 
 class NativeTransport:
     """Serves the protocol, grpc.health.v1 and reflection on the given addresses. Belongs to the running event loop."""
+
+    name: Final = "native"
 
     def __init__(self, servicer: Servicer, health: Health, addresses: Sequence[str], settings: Settings) -> None:
         """Bind the addresses.
@@ -51,7 +52,7 @@ class NativeTransport:
         methods: dict[str, Method] = {
             f"/{SERVICE_NAME}/{name}": method for name, method in servicer.unary_methods().items()
         }
-        methods[f"/{HEALTH_SERVICE_NAME}/Check"] = (health_pb2.HealthCheckRequest, lambda asked, _: health.check(asked))
+        methods[_CHECK] = (health_pb2.HealthCheckRequest, lambda asked, _: health.check(asked))
         self._fronts: list[Front] = []
         self._directory = Path(tempfile.mkdtemp(prefix="signet-"))
         try:
@@ -61,7 +62,8 @@ class NativeTransport:
                     servicer,
                     methods,
                     infer=f"/{SERVICE_NAME}/ModelInfer",
-                    max_bytes=_max_bytes() // len(addresses),
+                    probes=_PROBES,
+                    max_bytes=settings.grpc_max_receive_message_length,
                     socket_mode=int(settings.grpc_unix_socket_mode, 8),
                     options=_front_options(settings),
                 )
@@ -86,8 +88,8 @@ class NativeTransport:
     async def stop(self, grace_s: float) -> None:
         """Refuse new calls; return when those taken are answered, or after ``grace_s`` seconds.
 
-        Refused calls are UNAVAILABLE. There is no GOAWAY: when all answers are sent, the connections are closed.
-        Streams end when the requests that they took are answered.
+        Refused calls are UNAVAILABLE; probes are answered meanwhile. There is no GOAWAY: when all answers are sent, the
+        connections are closed. Streams end when the requests that they took are answered.
         """
         ends_at = asyncio.get_running_loop().time() + grace_s
         for front in self._fronts:
@@ -116,11 +118,6 @@ class NativeTransport:
         for front in self._fronts:
             front.close()
         shutil.rmtree(self._directory, ignore_errors=True)
-
-
-def _max_bytes() -> int:
-    known = memory()
-    return int(_SHARE_OF_REQUESTS * (known.limit if known else _MEMORY_WHERE_UNKNOWN))
 
 
 async def _until(holds: Callable[[], bool], ends_at: float) -> None:

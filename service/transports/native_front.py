@@ -9,8 +9,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Any, Final, TypeAlias
@@ -20,7 +19,7 @@ from pygrpc_native import EVENT_CANCEL, NativeGrpcFront
 
 from protos import grpc_service_pb2 as pb
 from service.caller import Caller, caller_of
-from service.errors import CancelledError, UnavailableError
+from service.errors import CancelledError, ResourceExhaustedError, UnavailableError
 from service.request import Ticket
 from service.servicer import Later, Servicer
 from service.status import status_of
@@ -35,21 +34,17 @@ _Details: TypeAlias = tuple[Any, str, float | None]
 
 _MAX_BURST: Final = 64
 
-# Beyond it callers have waited for seconds; a connection has at most 1,024 calls.
-MAX_CALLS: Final = 65_536
-
 logger = logging.getLogger(__name__)
 
 
 class _Call:
     """A call that was taken and not answered yet. Whoever finishes it first answers it; the others change nothing."""
 
-    __slots__ = ("_front", "_number", "nbytes", "ticket")
+    __slots__ = ("_front", "_number", "ticket")
 
-    def __init__(self, front: "Front", number: int, nbytes: int) -> None:
+    def __init__(self, front: "Front", number: int) -> None:
         self._front = front
         self._number = number
-        self.nbytes = nbytes
         self.ticket: Ticket | None = None
 
     def cancel(self) -> None:
@@ -88,6 +83,7 @@ class Front:
         methods: dict[str, Method],
         *,
         infer: str,
+        probes: Container[str],
         max_bytes: int,
         socket_mode: int,
         options: dict[str, int | bool],
@@ -99,8 +95,8 @@ class Front:
             servicer: takes the inference requests.
             methods: by path, all other unary methods; they are called in the running event loop.
             infer: the path of ModelInfer.
-            max_bytes: how large the requests may be in sum that wait for their answers. One is always taken, however
-                large, so the last one that is taken may exceed it.
+            probes: paths of the methods that are answered as long as there is a connection.
+            max_bytes: the most that a request message may have; 0 means no limit.
             socket_mode: permissions of a Unix socket.
             options: further arguments of the native server.
 
@@ -110,6 +106,7 @@ class Front:
         self._servicer = servicer
         self._loop = asyncio.get_running_loop()
         self._methods = [*methods.values()]
+        self._probes = frozenset(number for number, path in enumerate(methods) if path in probes)
         self._infer_id = len(methods)
         self._max_bytes = max_bytes
         with private_socket(address, socket_mode):
@@ -122,8 +119,7 @@ class Front:
         self._ignores = False
         self._ignored: set[int] = set()
         self._calls: dict[int, _Call] = {}
-        self._held_bytes = 0  # of the thread that receives
-        self._released: deque[int] = deque()  # what the other threads take off it
+        self._taken: list[int] = []
 
     def __repr__(self) -> str:
         return f"<Front {self.address}: {len(self._calls)} calls{', refusing' if self._refuses else ''}>"
@@ -135,9 +131,10 @@ class Front:
         self._thread.start()
 
     def refuse(self) -> None:
-        """From now on, answer every new call with UNAVAILABLE."""
+        """From now on, answer every new call with UNAVAILABLE, except probes."""
         with self._taking:
             self._refuses = True
+            self._taken = list(self._calls)
 
     def ignore(self) -> None:
         """From now on, leave new calls without an answer; they fail with UNAVAILABLE when the front is closed."""
@@ -146,8 +143,8 @@ class Front:
 
     @property
     def holds_calls(self) -> bool:
-        """Whether there are calls that were taken and are not answered."""
-        return bool(self._calls)
+        """Whether there are calls that were taken before ``refuse`` and are not answered."""
+        return any(number in self._calls for number in self._taken)
 
     @property
     def has_sent_all(self) -> bool:
@@ -174,11 +171,7 @@ class Front:
 
     def forget(self, number: int) -> bool:
         """Return whether a call was still to be answered, which is now the caller's duty."""
-        call = self._calls.pop(number, None)
-        if call is None:
-            return False
-        self._released.append(call.nbytes)
-        return True
+        return self._calls.pop(number, None) is not None
 
     def answer(self, number: int, result: bytes | Exception) -> None:
         """Send what a call ends with, from any thread."""
@@ -199,8 +192,6 @@ class Front:
         if events is None:
             return False
         with self._taking:
-            while self._released:
-                self._held_bytes -= self._released.popleft()
             for kind, number, method, payload, _, details in events:
                 if kind == EVENT_CANCEL:
                     self._cancel(number, method)
@@ -211,13 +202,13 @@ class Front:
         return True
 
     def _take(self, number: int, method: int, payload: bytes, details: _Details) -> None:
-        refusal = self._refusal(len(payload))
-        if refusal is not None:
-            self.answer(number, refusal)
+        if self._refuses and method not in self._probes:
+            self.answer(number, UnavailableError("the server is stopping"))
             return
-        call = _Call(self, number, len(payload))
-        self._calls[number] = call
-        self._held_bytes += len(payload)
+        if 0 < self._max_bytes < len(payload):
+            self.answer(number, ResourceExhaustedError(_too_large(len(payload), self._max_bytes)))
+            return
+        call = self._calls[number] = _Call(self, number)
         if method != self._infer_id:
             self._loop.call_soon_threadsafe(self._ask, call, self._methods[method], payload, caller_of(details[1]))
             return
@@ -231,21 +222,6 @@ class Front:
         deadline = None if remaining_s is None else time.monotonic() + remaining_s
         message = parse(pb.ModelInferRequest, payload)
         call.ticket = self._servicer.infer(message, deadline, call.finish, caller_of(peer))
-
-    def _refusal(self, nbytes: int) -> UnavailableError | None:
-        """Return why a request of this size is not taken, or None.
-
-        The native server reads whatever its connections send, so to take nothing for a while would only move the
-        requests there. A refusal frees the memory at once.
-        """
-        if self._refuses:
-            return UnavailableError("the server is stopping")
-        if len(self._calls) >= MAX_CALLS or self._held_bytes >= self._max_bytes:
-            return UnavailableError(
-                f"the server already holds {len(self._calls)} requests of {self._held_bytes} bytes in all, and takes "
-                f"{MAX_CALLS} or {self._max_bytes} bytes; this one has {nbytes} bytes"
-            )
-        return None
 
     def _cancel(self, number: int, method: int) -> None:
         call = self._calls.get(number)
@@ -284,6 +260,11 @@ def _bind(address: str, paths: Sequence[str], options: dict[str, int | bool]) ->
         )
     except OSError as error:
         raise OSError(f"cannot listen on {address}: is another server using it? ({error.strerror})") from error
+
+
+def _too_large(nbytes: int, limit: int) -> str:
+    """Return the text of grpcio, which clients match on."""
+    return f"CLIENT: Received message larger than max ({nbytes} vs. {limit})"
 
 
 def _with_port(address: str, port: int) -> str:

@@ -31,6 +31,7 @@ def test_auto_takes_grpcio_where_others_can_call_and_names_the_address(address):
 UNSUPPORTED = [
     ({"grpc_infer_response_compression_level": "low"}, "--grpc-infer-response-compression-level"),
     ({"grpc_max_connection_age": 60_000}, "--grpc-max-connection-age"),
+    ({"grpc_max_connections": 10}, "--grpc-max-connections"),
 ]
 
 

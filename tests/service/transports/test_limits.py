@@ -5,6 +5,7 @@ import time
 
 import grpc
 import numpy as np
+import pytest
 
 from protos import grpc_service_pb2 as pb
 from protos import grpc_service_pb2_grpc
@@ -12,10 +13,13 @@ from service.admission import Limit
 from tests.service.serving import WAIT_S, Busy, kit, message, rows, serving
 from tests.service.transports.channels import CLIENT_OPTIONS, connected, eventually, failure, run
 
+on_each_transport = pytest.mark.usefixtures("each_transport")
+
 LIVE = pb.ServerLiveRequest()
 REFUSAL_S = 0.1
 
 
+@on_each_transport
 def test_message_above_the_limit_is_refused_by_name_and_one_below_is_served():
     async def main():
         with serving(kit()) as served:
@@ -31,6 +35,7 @@ def test_message_above_the_limit_is_refused_by_name_and_one_below_is_served():
     assert "10000" in text
 
 
+@on_each_transport
 def test_message_has_no_limit_by_default():
     async def main():
         with serving(kit()) as served:
@@ -41,7 +46,9 @@ def test_message_has_no_limit_by_default():
     assert run(main) == [1_000_000, 2]
 
 
-def test_metadata_above_the_limit_of_grpc_is_refused_and_the_connection_lives_on():
+def test_metadata_above_the_limit_of_grpc_is_refused_and_the_client_goes_on(each_transport):
+    """The native server ends the connection, which the client makes anew by itself."""
+
     async def main():
         with serving(kit()) as served:
             async with connected(served) as client:
@@ -49,7 +56,8 @@ def test_metadata_above_the_limit_of_grpc_is_refused_and_the_connection_lives_on
                 code, _ = await failure(call)
                 return code, (await client.stub.ServerLive(LIVE, timeout=WAIT_S)).live
 
-    assert run(main) == (grpc.StatusCode.RESOURCE_EXHAUSTED, True)
+    code = {"grpcio": grpc.StatusCode.RESOURCE_EXHAUSTED, "native": grpc.StatusCode.UNAVAILABLE}[each_transport]
+    assert run(main) == (code, True)
 
 
 def test_connection_above_the_limit_is_closed_and_one_that_ends_makes_room():
@@ -66,6 +74,7 @@ def test_connection_above_the_limit_is_closed_and_one_that_ends_makes_room():
     assert run(main) == (grpc.StatusCode.UNAVAILABLE, True)
 
 
+@on_each_transport
 def test_stream_above_the_limit_is_unavailable_and_one_that_ends_makes_room():
     async def main():
         with serving(kit(), limits={Limit.STREAMS: 1}) as served:
@@ -87,6 +96,7 @@ def test_stream_above_the_limit_is_unavailable_and_one_that_ends_makes_room():
     assert answered == 1
 
 
+@on_each_transport
 def test_overload_is_refused_at_once_what_was_taken_is_answered_and_then_all_is_as_before():
     """2,000 callers in small: see tests/end_to_end/test_overload.py for the whole."""
     taken, beyond = 50, 150

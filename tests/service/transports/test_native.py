@@ -8,9 +8,8 @@ import grpc
 import numpy as np
 import pytest
 
+from protos import grpc_service_pb2 as pb
 from service.caller import LOCAL, UNKNOWN
-from service.memory_limit import Memory
-from service.transports import native, native_front
 from tests.service.serving import WAIT_S, Gate, kit, message, rows, serving
 from tests.service.transports import channels
 from tests.service.transports.channels import CLIENT_OPTIONS, Connected, connected, eventually, failure, run
@@ -30,48 +29,6 @@ def own_directory(monkeypatch, tmp_path):
     """Have directories for a while made here."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return tmp_path
-
-
-# Bounds. ---------------------------------------------------------------------------------------------------------
-
-
-def test_requests_above_the_bound_are_unavailable_until_others_are_answered(monkeypatch):
-    monkeypatch.setattr(native, "memory", lambda: Memory(4 * 1000, 0, "the test"))  # a quarter is for requests
-    gate = Gate()
-
-    async def main():
-        with serving(kit(store=gate)) as served:
-            async with connected(served) as client:
-                large = message({"x": np.ones((200, 2), np.float32)}, signature="store")
-                first = client.stub.ModelInfer(large, timeout=WAIT_S)
-                await asyncio.to_thread(gate.wait_until_entered)
-                second = await failure(client.stub.ModelInfer(message(), timeout=WAIT_S))
-                gate.opened.set()
-                await first
-                await client.stub.ModelInfer(message(), timeout=WAIT_S)
-                return second, large.ByteSize()
-
-    (code, text), size = run(main)
-    assert size > 1000  # one is taken, however large
-    assert code is STATUS.UNAVAILABLE
-    assert f"already holds 1 requests of {size} bytes" in text
-
-
-def test_number_of_calls_is_bounded(monkeypatch):
-    monkeypatch.setattr(native_front, "MAX_CALLS", 2)
-    gate = Gate()
-
-    async def main():
-        with serving(kit(store=gate)) as served:
-            async with connected(served) as client:
-                first = [client.stub.ModelInfer(message(signature="store"), timeout=WAIT_S) for _ in range(2)]
-                await asyncio.to_thread(gate.wait_until_entered)
-                third = await failure(client.stub.ModelInfer(message(), timeout=WAIT_S))
-                gate.opened.set()
-                await asyncio.gather(*first)
-                return third
-
-    assert run(main)[0] is STATUS.UNAVAILABLE
 
 
 # The end. --------------------------------------------------------------------------------------------------------
@@ -127,6 +84,27 @@ def test_stop_under_load_loses_no_call_that_was_taken_and_runs_none_that_was_ref
     assert all(answered)
     assert set(refused) == {STATUS.UNAVAILABLE}
     assert len(answered) == succeeded
+
+
+def test_probes_are_answered_while_the_server_finishes_what_it_took():
+    gate = Gate()
+
+    async def main():
+        with serving(kit(store=gate), is_ready=False) as served:
+            async with connected(served) as client:
+                taken = client.stub.ModelInfer(message(signature="store"), timeout=WAIT_S)
+                await asyncio.to_thread(gate.wait_until_entered)
+                stopping = asyncio.create_task(client.transport.stop(WAIT_S))
+                await eventually(lambda: "refusing" in repr(client.transport._fronts[0]))
+                ready = (await client.stub.ServerReady(pb.ServerReadyRequest(), timeout=WAIT_S)).ready
+                live = (await client.stub.ServerLive(pb.ServerLiveRequest(), timeout=WAIT_S)).live
+                refusal = await failure(client.stub.ServerMetadata(pb.ServerMetadataRequest(), timeout=WAIT_S))
+                gate.opened.set()
+                await taken
+                await stopping
+                return ready, live, refusal
+
+    assert run(main) == (False, True, (STATUS.UNAVAILABLE, "the server is stopping"))
 
 
 def test_socket_behind_is_for_this_user_alone_and_gone_after_the_end(own_directory):
