@@ -20,7 +20,7 @@ from clients.benchmarks.scenarios import Load, Scenario
 from clients.benchmarks.triton import TritonProcess, write_repository
 from clients.server_process import ServerProcess
 
-_START_TIMEOUT_S: Final = 120.0
+_START_TIMEOUT_S: Final = 600.0
 _STATISTICS_TIMEOUT_S: Final = 10.0
 _MEASUREMENT_TIMEOUT_S: Final = 300.0
 TRITON: Final = "Triton"
