@@ -19,7 +19,7 @@ from clients.benchmarks import chart, perf_analyzer
 from clients.benchmarks.alternation import Series, alternate
 from clients.benchmarks.bare_process import BareProcessError
 from clients.benchmarks.conditions import Conditions, describe_machine, installed_versions
-from clients.benchmarks.contenders import Variant, start
+from clients.benchmarks.contenders import ContenderError, Variant, start
 from clients.benchmarks.perf_analyzer import PerfAnalyzerError
 from clients.benchmarks.report import to_markdown
 from clients.benchmarks.scenarios import SCENARIOS, Scenario
@@ -51,7 +51,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="signet-bench-") as temporary:
         try:
             measure_all(_to_run(options, Path(temporary)))
-        except (ServerProcessError, TritonError, PerfAnalyzerError, BareProcessError) as error:
+        except (ServerProcessError, TritonError, PerfAnalyzerError, BareProcessError, ContenderError) as error:
             print(f"\nThe benchmark failed. {error}", file=sys.stderr)
             return 1
     return 0

@@ -27,6 +27,10 @@ TRITON: Final = "Triton"
 ECHO: Final = "grpcio echo"
 
 
+class ContenderError(Exception):
+    """A contender did not start."""
+
+
 class Contender(Protocol):
     """Something that is measured."""
 
@@ -149,6 +153,7 @@ def start(scenario: Scenario, variants: Iterable[Variant], peers: Path | None, w
     Raises:
         ServerProcessError: Signet did not start.
         TritonError: Triton did not.
+        ContenderError: the echo server did not.
     """
     model = work / "models" / scenario.model
     with ExitStack() as stack:
@@ -182,5 +187,6 @@ def _start_echo(stack: ExitStack, scenario: Scenario, work: Path) -> ServerConte
     process = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
     stack.callback(process.kill)
     announced = process.stdout.readline() if process.stdout else ""
-    address = announced.split()[-1]
-    return ServerContender(ECHO, address, process.pid, scenario.model, has_aliases=False, inputs=work)
+    if not announced:
+        raise ContenderError("the echo server did not start; its standard error says why")
+    return ServerContender(ECHO, announced.split()[-1], process.pid, scenario.model, has_aliases=False, inputs=work)

@@ -4,7 +4,7 @@ It answers every inference with the request's own tensor, and the RPCs that perf
 """
 
 import argparse
-from typing import Any, Final
+from typing import Any
 
 import grpc
 import uvloop
@@ -13,8 +13,6 @@ from tritonclient.grpc import service_pb2 as pb
 from tritonclient.grpc import service_pb2_grpc as rpc
 
 from clients.benchmarks.models import MODELS, Tensor
-
-_ANNOUNCEMENT: Final = "gRPC at"
 
 
 class Echo(rpc.GRPCInferenceServiceServicer):  # type: ignore[misc]  # tritonclient publishes no types
@@ -66,7 +64,7 @@ async def serve(model: str) -> None:
     rpc.add_GRPCInferenceServiceServicer_to_server(Echo(model), server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
-    print(f"{_ANNOUNCEMENT} 127.0.0.1:{port}", flush=True)
+    print(f"gRPC at 127.0.0.1:{port}", flush=True)
     await server.wait_for_termination()
 
 
