@@ -63,9 +63,11 @@ class HttpPort:
     async def _serve_until_closed(self) -> None:
         server = await asyncio.start_server(self._accept, sock=self._socket, backlog=_BACKLOG)
         await self._closing.wait()
-        server.close()
+        # asyncio loses a connection that is being accepted while its server closes, so accepting ends first.
+        self._loop.remove_reader(self._socket)
         for _ in range(_TURNS):
             await asyncio.sleep(0)
+        server.close()
         while self._open:
             self._end_oldest()
 

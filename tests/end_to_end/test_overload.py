@@ -3,6 +3,7 @@
 import asyncio
 import time
 import urllib.request
+from statistics import median
 
 import numpy as np
 import pytest
@@ -24,12 +25,13 @@ WAIT_S = 300
 
 
 class Caller:
-    """Asks until it is answered, and notes how long each refusal took."""
+    """Asks until it is answered, and notes how long each refusal took, and beside it a call that does nothing."""
 
     def __init__(self, client, number):
         self._client = client
         self._number = number
         self.refused_after = []
+        self.empty_calls = []
 
     async def ask(self):
         await asyncio.sleep(self._number / CALLERS * ARRIVAL_S)
@@ -42,7 +44,10 @@ class Caller:
             except InferenceServerException as error:
                 if error.status() != "StatusCode.UNAVAILABLE" or "max_requests_in_flight" not in error.message():
                     raise
-                self.refused_after.append(time.monotonic() - began)
+                told = time.monotonic()
+                self.refused_after.append(told - began)
+                await self._client.is_server_live()
+                self.empty_calls.append(time.monotonic() - told)
                 await asyncio.sleep(PAUSE_S)
             else:
                 np.testing.assert_array_equal(result.as_numpy("y"), x[:, :2] * 10)
@@ -61,10 +66,11 @@ def test_server_refuses_quickly_answers_what_it_took_and_recovers(export):
         server.wait_until_ready(WAIT_S)
         before_mib = server.resident_mib()
         callers = asyncio.run(asyncio.wait_for(overload(server), WAIT_S))
-        spans = sorted(span for caller in callers for span in caller.refused_after)
+        spans = [span for caller in callers for span in caller.refused_after]
         assert len(spans) > CALLERS
-        # The callers share the machine with the server, and its other guests: the slow half tells of those.
-        assert spans[len(spans) // 2] < 0.1
+        # The callers share the machine with the server. Where it is busy with more, no call can be quicker than the
+        # emptiest one.
+        assert median(spans) < max(0.1, 3 * median(span for caller in callers for span in caller.empty_calls))
         assert metric(server, "signet_refused_requests_total") == len(spans)
         assert metric(server, "nv_inference_request_success") == CALLERS
         assert metric(server, "nv_inference_pending_request_count") == 0
