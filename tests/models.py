@@ -28,6 +28,7 @@ _KINDS_BY_MODULE = {
         "tensors",
         "assign_before_read",
     ),
+    "tests.exports.tf1_classics": ("tf1_control_flow", "tf1_partitioned", "tf1_main_op"),
     "tests.exports.edited": ("broken_signature", "refused_node", "newer_release", "unknown_op", "sparse", "text_form"),
     "tests.exports.weights": ("weights_4_mb_variables", "weights_4_mb_constants"),
 }

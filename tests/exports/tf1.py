@@ -15,12 +15,12 @@ def export_tf1_variables(path: Path) -> Path:
         step = v1.get_variable("step", initializer=tf.constant(0), use_resource=False)
         session.run(v1.global_variables_initializer())
         signatures = {
-            "serving_default": _signature({"x": x}, {"y": tf.matmul(x, weights)}),
-            "train": _signature({}, {"step": v1.assign_add(step, 1)}),
-            "step": _signature({}, {"step": tf.identity(step)}),
-            "weights": _signature({}, {"weights": weights}),
+            "serving_default": signature_of({"x": x}, {"y": tf.matmul(x, weights)}),
+            "train": signature_of({}, {"step": v1.assign_add(step, 1)}),
+            "step": signature_of({}, {"step": tf.identity(step)}),
+            "weights": signature_of({}, {"weights": weights}),
         }
-        return _save(session, path, signatures)
+        return save(session, path, signatures)
 
 
 def export_tf1_tables(path: Path) -> Path:
@@ -39,8 +39,8 @@ def export_tf1_tables(path: Path) -> Path:
         )
         word = v1.placeholder(tf.string, [None], name="word")
         session.run(v1.tables_initializer())
-        signatures = {"serving_default": _signature({"word": word}, {"id": table.lookup(word)})}
-        _save(session, path, signatures, legacy_init_op=v1.tables_initializer())
+        signatures = {"serving_default": signature_of({"word": word}, {"id": table.lookup(word)})}
+        save(session, path, signatures, legacy_init_op=v1.tables_initializer())
     vocabulary.unlink()  # the export has its own copy
     return path
 
@@ -58,9 +58,9 @@ def export_tf1_examples(path: Path) -> Path:
         signatures = {
             "serving_default": v1.saved_model.classification_signature_def(examples, classes, scores),
             "regression": v1.saved_model.regression_signature_def(examples, tf.reduce_sum(x, axis=1)),
-            "predict": _signature({"x": x}, {"scores": scores}),
+            "predict": signature_of({"x": x}, {"scores": scores}),
         }
-        return _save(session, path, signatures)
+        return save(session, path, signatures)
 
 
 def export_tensors(path: Path) -> Path:
@@ -70,14 +70,14 @@ def export_tensors(path: Path) -> Path:
         k = v1.placeholder(tf.float32, [], name="k")
         y = x * 2.0
         signatures = {
-            "echo": _signature({"x": x}, {"x": x, "y": y, "again": y}),
-            "echo_only": _signature({"x": x}, {"x": x}),
-            "twice": _signature({"left": x, "right": x}, {"y": y}),
-            "unused": _signature({"x": x, "k": k}, {"y": y}),
-            "partly": _signature({"x": x}, {"y": y, "checked": tf.debugging.check_numerics(x, "x has a hole")}),
-            "inner": _signature({"y": y}, {"z": y + 1.0}),
+            "echo": signature_of({"x": x}, {"x": x, "y": y, "again": y}),
+            "echo_only": signature_of({"x": x}, {"x": x}),
+            "twice": signature_of({"left": x, "right": x}, {"y": y}),
+            "unused": signature_of({"x": x, "k": k}, {"y": y}),
+            "partly": signature_of({"x": x}, {"y": y, "checked": tf.debugging.check_numerics(x, "x has a hole")}),
+            "inner": signature_of({"y": y}, {"z": y + 1.0}),
         }
-        return _save(session, path, signatures)
+        return save(session, path, signatures)
 
 
 def export_assign_before_read(path: Path) -> Path:
@@ -91,14 +91,15 @@ def export_assign_before_read(path: Path) -> Path:
         with tf.control_dependencies([assigned]):
             read_after = scratch.read_value() + kept
         signatures = {
-            "assigns_first": _signature({"x": x}, {"y": read_after}),
-            "reads_first": _signature({"x": x}, {"y": scratch.read_value() + x}),
-            "needs_neither": _signature({"x": x}, {"y": x + kept}),
+            "assigns_first": signature_of({"x": x}, {"y": read_after}),
+            "reads_first": signature_of({"x": x}, {"y": scratch.read_value() + x}),
+            "needs_neither": signature_of({"x": x}, {"y": x + kept}),
         }
-        return _save(session, path, signatures, saver=v1.train.Saver([kept]))
+        return save(session, path, signatures, saver=v1.train.Saver([kept]))
 
 
-def _signature(inputs, outputs):
+def signature_of(inputs, outputs):
+    """Return a signature of the predict method on these tensors, by name."""
     info = v1.saved_model.build_tensor_info
     return v1.saved_model.build_signature_def(
         {name: info(tensor) for name, tensor in inputs.items()},
@@ -107,7 +108,8 @@ def _signature(inputs, outputs):
     )
 
 
-def _save(session, path: Path, signatures, **options) -> Path:
+def save(session, path: Path, signatures, **options) -> Path:
+    """Write what the session holds, with the assets of its graph."""
     builder = v1.saved_model.Builder(str(path))
     assets = v1.get_collection(v1.GraphKeys.ASSET_FILEPATHS)
     builder.add_meta_graph_and_variables(

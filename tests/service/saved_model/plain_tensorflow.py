@@ -5,7 +5,10 @@ import math
 import numpy as np
 import tensorflow as tf
 
-_BY_SESSION = {"optimizer", "tf1_variables", "tf1_tables", "tf1_examples", "tensors", "assign_before_read"}
+_BY_SESSION = {
+    *("optimizer", "tf1_variables", "tf1_tables", "tf1_examples", "tensors", "assign_before_read"),
+    *("tf1_control_flow", "tf1_partitioned", "tf1_main_op"),
+}
 """Kinds that `tf.saved_model.load` cannot load, or not with their bare tensors."""
 
 _WORDS = np.array([b"two", b"zero", b"no such word", b"a"], dtype=object)

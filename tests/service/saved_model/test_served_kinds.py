@@ -93,6 +93,7 @@ def test_an_input_with_a_default_value_may_be_left_out(served):
         ("counter", {"increment": "writing", "read": "pure", "recall": "pure", "store": "writing"}),
         ("random", {"generator": "random", "op": "random", "stateless": "pure"}),
         ("tf1_variables", {"serving_default": "pure", "step": "pure", "train": "writing", "weights": "pure"}),
+        ("tf1_control_flow", {"serving_default": "pure", "branch": "pure", "step": "pure", "train": "writing"}),
         ("keras", {"serve": "pure", "serving_default": "pure"}),
         (
             "effects",
