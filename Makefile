@@ -6,7 +6,7 @@ MODEL ?=
 BENCH ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo serve test test-fast test-slow fuzz bench bench-short lint types tests format proto proto-check lock perf-analyzer clean
+.PHONY: help install demo serve test test-fast test-slow fuzz bench bench-short image-check lint types tests format proto proto-check lock perf-analyzer clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -54,6 +54,10 @@ bench: install perf-analyzer ## Measure beside Triton (PEERS=its set-up) and bes
 
 bench-short: install perf-analyzer ## The same, under 3 minutes
 	$(BIN)/python -m clients.benchmarks --short $(BENCH)
+
+image-check: install ## Build the container image without an engine and try it (minutes; Debian, root)
+	@command -v debootstrap >/dev/null || { apt-get update -qq && apt-get install -y -qq debootstrap >/dev/null; }
+	$(BIN)/python -m tools.image_check
 
 format: install ## Rewrite the code in the project's style
 	$(BIN)/ruff check --fix .
