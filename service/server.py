@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import gc
 import logging
 import os
 import signal
@@ -182,7 +181,6 @@ class Server:
             problems += await asyncio.to_thread(self._repository.load, source.name)
         if problems and self._settings.exit_on_error:
             raise LoadError("; ".join(problems))
-        _settle_heap()
         self._loaded = True
         self._health.set_ready(ready=self._is_ready())
         logger.info("ready" if self._is_ready() else "serving, but not ready: a model is unavailable")
@@ -195,8 +193,6 @@ class Server:
             started = time.monotonic()
             loaded = self._loader.load(name, version, directory, config)
             loaded.load_s = time.monotonic() - started
-        if self._loaded:
-            _settle_heap()
         return loaded
 
     def _tell_health(self, name: str) -> None:
@@ -259,12 +255,6 @@ def _quick_switches() -> Iterator[None]:
         yield
     finally:
         sys.setswitchinterval(interval)
-
-
-def _settle_heap() -> None:
-    """Spare the garbage collector what was loaded: it stays for long, and need not be walked again and again."""
-    gc.collect()
-    gc.freeze()
 
 
 def _leave_running_models() -> None:

@@ -5,16 +5,19 @@ model inside a ``tf.Module``. It fails on exports whose objects need their Pytho
 optimizer's state; hence it is only tried when ``from_meta_graph`` does not serve every signature.
 """
 
-from collections.abc import Iterable, Mapping
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.python.framework import ops
 
 from service.errors import LoadError
 from service.saved_model.blueprint import Blueprint, SetupStep
 from service.saved_model.files import asset_feeds, read_meta_graph
+from service.saved_model.memory import collections_paused
 from service.saved_model.model_errors import shorten
 from service.saved_model.signature_defs import BoundSignature
 
@@ -27,7 +30,7 @@ def read(path: Path, tags: frozenset[str], signatures: Mapping[str, BoundSignatu
         LoadError: ``tf.saved_model.load`` cannot read the export.
     """
     graph = tf.Graph()
-    with graph.as_default():
+    with collections_paused(), graph.as_default(), _new_gradients_forgotten():
         loaded = _load(path, tags)
         placed = {name: _place(loaded.signatures[name], bound) for name, bound in signatures.items()}
         variables = tf.compat.v1.global_variables()
@@ -44,6 +47,22 @@ def read(path: Path, tags: frozenset[str], signatures: Mapping[str, BoundSignatu
         tuple(step for step in setup if step.nodes),
         assets=frozenset(asset_feeds(path, read_meta_graph(path, tags)).values()),
     )
+
+
+@contextlib.contextmanager
+def _new_gradients_forgotten() -> Iterator[None]:
+    """Take out of TensorFlow's registry the gradients that are registered meanwhile.
+
+    Nobody asks a served model for gradients; each holds the graph of its function, and TensorFlow never forgets one.
+    """
+    registry = ops.gradient_registry
+    before = set(registry.list())
+    try:
+        yield
+    finally:
+        held = getattr(registry, "_registry", {})  # there is no public way to take an entry out
+        for name in set(registry.list()) - before:
+            held.pop(name, None)
 
 
 def _load(path: Path, tags: frozenset[str]) -> Any:

@@ -1,7 +1,32 @@
-"""Giving freed memory back to the operating system."""
+"""Giving freed memory back to the operating system, and keeping Python's garbage collector from stopping requests.
 
+A collection holds the interpreter, so nothing is answered meanwhile. It takes 200 ms for the 380,000 objects that
+TensorFlow makes when it starts, and 1 ms for those of a loaded model. So the former are frozen once, when there is no
+model yet, and the latter never: what a model leaves behind is found by a collection that looks at models alone.
+"""
+
+import contextlib
 import ctypes
 import gc
+from collections.abc import Iterator
+
+
+def freeze_objects() -> None:
+    """Spare the collector what is there now: it stays for the life of the process, and need not be looked at again."""
+    gc.collect()
+    gc.freeze()
+
+
+@contextlib.contextmanager
+def collections_paused() -> Iterator[None]:
+    """Begin no collection by the number of new objects; for code that makes many of them, and hardly any garbage."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def release_memory() -> None:
@@ -9,12 +34,7 @@ def release_memory() -> None:
 
     Without the second step the heap keeps the pages of an unloaded model, and RSS grows with every reload.
     """
-    # What was frozen when it was loaded is garbage only to a collector that looks at it again.
-    was_frozen = gc.get_freeze_count() > 0
-    gc.unfreeze()
     gc.collect()
-    if was_frozen:
-        gc.freeze()
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:  # only the GNU C library has it
         trim(0)

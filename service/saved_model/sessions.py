@@ -5,6 +5,7 @@ import threading
 import tensorflow as tf
 
 from service.errors import LoadError
+from service.saved_model.memory import freeze_objects
 from service.saved_model.model_errors import shorten
 from service.saved_model.process import chosen
 
@@ -28,6 +29,7 @@ def prepare_tensorflow() -> None:
                 tf.load_op_library(str(library))
             except (tf.errors.OpError, OSError) as error:
                 raise LoadError(f"{library}: the op library cannot be loaded: {shorten(str(error))}") from error
+        freeze_objects()
         _loaded.append(True)
 
 

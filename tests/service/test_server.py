@@ -1,7 +1,6 @@
 """The life of a server in this process, with models that need no TensorFlow."""
 
 import asyncio
-import gc
 import http.client
 import logging
 import os
@@ -33,8 +32,7 @@ def unservable(tmp_path):
     """A repository whose one model belongs to another backend, so that it fails before TensorFlow is needed."""
     make(tmp_path / "models", "onnx/1/model.onnx")
     (tmp_path / "models/onnx/config.pbtxt").write_text('backend: "onnxruntime"')
-    yield tmp_path / "models"
-    gc.unfreeze()
+    return tmp_path / "models"
 
 
 @asynccontextmanager
