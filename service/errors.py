@@ -50,5 +50,13 @@ class CancelledError(SignetError):
     """The caller gave the request up."""
 
 
+class UnauthenticatedError(SignetError):
+    """The call lacks a token that is known here."""
+
+
+class PermissionDeniedError(SignetError):
+    """The call has a token that is known here, but not good for it."""
+
+
 class LoadError(SignetError):
     """A model version cannot be loaded; the text says why and names the file or directory."""

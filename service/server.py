@@ -12,6 +12,7 @@ from pathlib import Path
 
 import service
 from protos.model_config_pb2 import ModelConfig
+from service.access import make_access
 from service.admission import admission_from
 from service.banner import log_banner
 from service.data_plane import DataPlane
@@ -91,6 +92,7 @@ class Server:
                 LogRpcs(settings.log_options()),
             ],
         )
+        self._access = make_access(settings.token_file, settings.admin_token_file, settings.grpc_restricted_protocol)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._loaded = False
         self._draining = False
@@ -119,7 +121,7 @@ class Server:
             self._repository.add(source)
         configure_runtime(self._repository.configurations(), self._settings)
         log_memory()
-        transport = make_transport(self._servicer, self._health, self._settings)
+        transport = make_transport(self._servicer, self._health, self._settings, self._access)
         with self._monitor.running():
             await self._serve(transport, sources)
 

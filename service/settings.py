@@ -107,6 +107,26 @@ class Settings(BaseSettings):
         description="What carries gRPC: the fast native server or grpcio; auto takes native where every address is "
         "loopback or a Unix socket and no option asks for what only grpcio can do.",
     )
+    grpc_use_ssl: bool = Field(default=False, description="Speak TLS at IP addresses; Unix sockets have their mode.")
+    grpc_use_ssl_mutual: bool = Field(
+        default=False, description="Speak TLS and ask clients for certificates that --grpc-root-cert leads to."
+    )
+    grpc_server_cert: Path | None = Field(None, description="The server's certificate and its chain, in PEM.")
+    grpc_server_key: Path | None = Field(None, description="Its private key, in PEM.")
+    grpc_root_cert: Path | None = Field(None, description="Whom to trust for clients' certificates, in PEM.")
+    token_file: Path | None = Field(
+        None, description="Take calls with a bearer token of this file only, but for probes of health."
+    )
+    admin_token_file: Path | None = Field(
+        None,
+        description="Take calls that concern models' loading, shared memory, traces or the log with a bearer token of "
+        "this file only; they are good for all other calls, too.",
+    )
+    grpc_restricted_protocol: Annotated[tuple[str, ...], NoDecode] = Field(
+        (),
+        description="GROUP[,GROUP...]:KEY=VALUE: take calls of these groups with the header triton-grpc-protocol-KEY "
+        "of this value only; may be repeated, in the variable with semicolons between.",
+    )
     grpc_infer_response_compression_level: ResponseCompression = Field(
         ResponseCompression.NONE, description="Compress answers, for clients that accept gzip or deflate."
     )
@@ -230,6 +250,12 @@ class Settings(BaseSettings):
     def _split(cls, value: object) -> object:
         """In an environment variable, repeated values are separated by commas."""
         return tuple(part for part in value.split(",") if part) if isinstance(value, str) else value
+
+    @field_validator("grpc_restricted_protocol", mode="before")
+    @classmethod
+    def _split_restrictions(cls, value: object) -> object:
+        """Commas stand between the groups of one restriction."""
+        return tuple(part for part in value.split(";") if part) if isinstance(value, str) else value
 
     def grpc_targets(self) -> list[str]:
         """Return the addresses to bind, as gRPC writes them."""

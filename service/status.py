@@ -17,6 +17,8 @@ _CODES: Final[dict[type[errors.SignetError], grpc.StatusCode]] = {
     errors.ResourceExhaustedError: grpc.StatusCode.RESOURCE_EXHAUSTED,
     errors.DeadlineExceededError: grpc.StatusCode.DEADLINE_EXCEEDED,
     errors.CancelledError: grpc.StatusCode.CANCELLED,
+    errors.UnauthenticatedError: grpc.StatusCode.UNAUTHENTICATED,
+    errors.PermissionDeniedError: grpc.StatusCode.PERMISSION_DENIED,
     errors.LoadError: grpc.StatusCode.INVALID_ARGUMENT,
 }
 

@@ -5,10 +5,12 @@ import tempfile
 from importlib.util import find_spec
 from typing import Final, Protocol
 
+from service.access import Access
 from service.caller import is_local_address
 from service.errors import LoadError
 from service.servicer import Servicer
 from service.settings import ResponseCompression, Settings, TransportKind
+from service.transports.certificates import credentials_of
 from service.transports.channel_options import channel_options
 from service.transports.grpcio import GrpcioTransport
 from service.transports.health import Health
@@ -45,13 +47,14 @@ class Transport(Protocol):
         ...
 
 
-def make_transport(servicer: Servicer, health: Health, settings: Settings) -> Transport:
+def make_transport(servicer: Servicer, health: Health, settings: Settings, access: Access) -> Transport:
     """Bind the addresses with the transport that the options ask for, and say in the log which it is and why.
 
     Raises:
-        LoadError: the native transport is asked for and cannot be had.
+        LoadError: the native transport is asked for and cannot be had, or certificates cannot be used.
         OSError: an address cannot be bound.
     """
+    credentials = credentials_of(settings)
     kind, reason = choose(settings)
     logger.info("transport %s: %s", kind.value, reason)
     if kind is TransportKind.GRPCIO:
@@ -61,11 +64,13 @@ def make_transport(servicer: Servicer, health: Health, settings: Settings) -> Tr
             settings.grpc_targets(),
             channel_options(settings),
             socket_mode=int(settings.grpc_unix_socket_mode, 8),
+            credentials=credentials,
+            access=access,
         )
     # Only here is it known that the package is there.
     from service.transports.native import NativeTransport  # noqa: PLC0415
 
-    return NativeTransport(servicer, health, settings.grpc_targets(), settings)
+    return NativeTransport(servicer, health, settings.grpc_targets(), settings, access)
 
 
 def choose(settings: Settings) -> tuple[TransportKind, str]:
@@ -93,6 +98,8 @@ def _missing(settings: Settings) -> str | None:
     """Return why the native transport cannot do what is asked for, or None."""
     if find_spec(_PACKAGE) is None:
         return "the package pygrpc-native is not installed"
+    if settings.grpc_use_ssl or settings.grpc_use_ssl_mutual:
+        return "only grpcio speaks TLS (--grpc-use-ssl)"
     if settings.grpc_infer_response_compression_level is not ResponseCompression.NONE:
         return "only grpcio compresses answers (--grpc-infer-response-compression-level)"
     if settings.grpc_max_connection_age:

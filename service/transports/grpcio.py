@@ -11,10 +11,13 @@ import grpc
 from google.protobuf.message import Message
 
 from protos import grpc_service_pb2 as pb
+from service.access import ANYBODY, Access
 from service.caller import Caller, caller_of
 from service.errors import SignetError, UnavailableError
 from service.servicer import Later, Servicer
+from service.transports.access_check import AccessCheck
 from service.transports.call import Context, abort, parse
+from service.transports.certificates import ServerCredentials
 from service.transports.completions import Completions
 from service.transports.health import Health
 from service.transports.lasting import LastingCalls
@@ -51,6 +54,8 @@ class GrpcioTransport:
         *,
         socket_mode: int = 0o660,
         callers: Callable[[str], Caller] = caller_of,
+        credentials: ServerCredentials | None = None,
+        access: Access = ANYBODY,
     ) -> None:
         """Bind the addresses.
 
@@ -61,6 +66,8 @@ class GrpcioTransport:
             options: further channel arguments of gRPC.
             socket_mode: permissions of Unix sockets.
             callers: says of a peer's name who it is.
+            credentials: for TLS at all addresses but Unix sockets; None speaks plain text.
+            access: who may call what.
 
         Raises:
             OSError: an address cannot be bound; the text names it.
@@ -70,7 +77,9 @@ class GrpcioTransport:
         self._completions: Completions[bytes | SignetError] = Completions(asyncio.get_running_loop())
         self._lasting = LastingCalls()
         self._refuses = False
-        self._server = grpc.aio.server(options=(*options, *_DEFAULT_OPTIONS))
+        self._server = grpc.aio.server(
+            interceptors=[AccessCheck(access)] if access else None, options=(*options, *_DEFAULT_OPTIONS)
+        )
         self._server.add_generic_rpc_handlers(
             [
                 grpc.method_handlers_generic_handler(SERVICE_NAME, self._handlers()),
@@ -78,12 +87,15 @@ class GrpcioTransport:
                 reflection_handler(self._lasting),
             ]
         )
-        self.addresses = [self._bind(address, socket_mode) for address in addresses]
+        self.addresses = [self._bind(address, socket_mode, credentials) for address in addresses]
 
-    def _bind(self, address: str, socket_mode: int) -> str:
+    def _bind(self, address: str, socket_mode: int, credentials: ServerCredentials | None) -> str:
         with private_socket(address, socket_mode):
             try:
-                port = self._server.add_insecure_port(address)
+                if credentials is None or address.startswith(SCHEME):
+                    port = self._server.add_insecure_port(address)
+                else:
+                    port = self._server.add_secure_port(address, credentials)
             except RuntimeError as error:
                 raise OSError(f"cannot listen on {address}: is another server using it?") from error
         return address if address.startswith(SCHEME) else f"{address.rpartition(':')[0]}:{port}"

@@ -13,6 +13,7 @@ from typing import Final
 
 from grpc_health.v1 import health_pb2
 
+from service.access import ANYBODY, Access
 from service.caller import LOCAL, UNKNOWN, is_local_address
 from service.servicer import Servicer
 from service.settings import Settings
@@ -37,7 +38,14 @@ class NativeTransport:
 
     name: Final = "native"
 
-    def __init__(self, servicer: Servicer, health: Health, addresses: Sequence[str], settings: Settings) -> None:
+    def __init__(
+        self,
+        servicer: Servicer,
+        health: Health,
+        addresses: Sequence[str],
+        settings: Settings,
+        access: Access = ANYBODY,
+    ) -> None:
         """Bind the addresses.
 
         Args:
@@ -45,6 +53,7 @@ class NativeTransport:
             health: answers grpc.health.v1.
             addresses: gRPC addresses, such as ``127.0.0.1:8001`` or ``unix:/run/signet.sock``; port 0 means any.
             settings: of these the options of connections.
+            access: who may call what.
 
         Raises:
             OSError: an address cannot be bound, or there is no place for the socket; the text names it.
@@ -63,6 +72,7 @@ class NativeTransport:
                     methods,
                     infer=f"/{SERVICE_NAME}/ModelInfer",
                     probes=_PROBES,
+                    access=access,
                     max_bytes=settings.grpc_max_receive_message_length,
                     socket_mode=int(settings.grpc_unix_socket_mode, 8),
                     options=_front_options(settings),
@@ -72,7 +82,13 @@ class NativeTransport:
             caller = LOCAL if all(map(is_local_address, addresses)) else UNKNOWN
             socket = f"unix:{self._directory / 'grpcio.sock'}"
             self._behind = GrpcioTransport(
-                servicer, health, [socket], channel_options(settings), socket_mode=0o600, callers=lambda _: caller
+                servicer,
+                health,
+                [socket],
+                channel_options(settings),
+                socket_mode=0o600,
+                callers=lambda _: caller,
+                access=access,
             )
         except BaseException:
             self._close()

@@ -18,6 +18,7 @@ from google.protobuf.message import Message
 from pygrpc_native import EVENT_CANCEL, NativeGrpcFront
 
 from protos import grpc_service_pb2 as pb
+from service.access import Access
 from service.caller import Caller, caller_of
 from service.errors import CancelledError, ResourceExhaustedError, UnavailableError
 from service.request import Ticket
@@ -84,6 +85,7 @@ class Front:
         *,
         infer: str,
         probes: Container[str],
+        access: Access,
         max_bytes: int,
         socket_mode: int,
         options: dict[str, int | bool],
@@ -96,6 +98,7 @@ class Front:
             methods: by path, all other unary methods; they are called in the running event loop.
             infer: the path of ModelInfer.
             probes: paths of the methods that are answered as long as there is a connection.
+            access: who may call what.
             max_bytes: the most that a request message may have; 0 means no limit.
             socket_mode: permissions of a Unix socket.
             options: further arguments of the native server.
@@ -105,12 +108,14 @@ class Front:
         """
         self._servicer = servicer
         self._loop = asyncio.get_running_loop()
+        self._paths = [*methods, infer]
         self._methods = [*methods.values()]
         self._probes = frozenset(number for number, path in enumerate(methods) if path in probes)
         self._infer_id = len(methods)
+        self._access = access
         self._max_bytes = max_bytes
         with private_socket(address, socket_mode):
-            self._front = _bind(address, [*methods, infer], options)
+            self._front = _bind(address, self._paths, options)
         self.address = address if address.startswith(SCHEME) else _with_port(address, self._front.bound_port)
         self._thread = threading.Thread(target=self._receive, name=f"front-{self.address}", daemon=True)
         # Guards the decision whether calls are taken: after ``refuse`` none is under way into ``_calls``.
@@ -202,6 +207,10 @@ class Front:
         return True
 
     def _take(self, number: int, method: int, payload: bytes, details: _Details) -> None:
+        refusal = self._access.refusal(self._paths[method], details[0])
+        if refusal is not None:
+            self.answer(number, refusal)
+            return
         if self._refuses and method not in self._probes:
             self.answer(number, UnavailableError("the server is stopping"))
             return

@@ -99,6 +99,18 @@ def test_wrong_files_are_refused_and_what_serves_goes_on(client, export):
     assert "y" in call(client, "clip", {"x": rows(1)}, model_version="1")
 
 
+def test_name_that_a_caller_gives_cannot_forge_lines_of_the_log(client, opened, export):
+    name = "new\x1b[2J\r\nI1231 23:59:59.000000 1 service.server] FORGED\u2028FORGED"
+    with pytest.raises(InferenceServerException):
+        client.load_model(name, config="{}", files={"file:1/saved_model.pb": b"no graph"})
+
+    lines = [line for line in opened.end_of_log().splitlines() if "FORGED" in line]
+    assert lines
+    for line in lines:
+        assert r"model 'new\x1b[2J\r\nI1231 23:59:59.000000 1 service.server] FORGED\u2028FORGED'" in line
+        assert line.isprintable()
+
+
 def test_files_are_removed_also_when_the_server_ends_under_a_run(scratch, export, tmp_path):
     before = kept(scratch)
     with ServerProcess(tmp_path, *OPTIONS, "--drain-timeout", "0.5") as process:

@@ -12,6 +12,7 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from tritonclient.grpc import aio as triton
+from tritonclient.utils import InferenceServerException
 
 from service.errors import LoadError
 from service.server import Server
@@ -173,3 +174,31 @@ def test_strict_readiness_goes_on_to_count_it(unservable, tmp_path):
 def test_model_to_load_that_cannot_be_meant_ends_the_start(unservable, options, says):
     with pytest.raises(LoadError, match=says):
         asyncio.run(Server(Settings(metrics_port=0, model_repository=[unservable], **options)).run())
+
+
+def test_options_say_who_may_call_what(unservable, tmp_path):
+    (tmp_path / "admins").write_text("admin\n")
+
+    async def main():
+        socket, admins = tmp_path / "socket", tmp_path / "admins"
+        async with running(unservable, socket, exit_on_error=False, admin_token_file=admins) as (_, client):
+            with pytest.raises(InferenceServerException) as caught:
+                await client.get_model_repository_index()
+            assert caught.value.status() == "StatusCode.UNAUTHENTICATED"
+            index = await client.get_model_repository_index(headers={"authorization": "Bearer admin"})
+            assert [model.name for model in index.models] == ["onnx"]
+            terminate()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    "options", [{"token_file": "nowhere"}, {"grpc_restricted_protocol": ["x:y=z"]}, {"grpc_use_ssl": True}]
+)
+def test_access_that_cannot_be_controlled_as_asked_ends_the_start(unservable, tmp_path, options):
+    address = [f"unix:{tmp_path}/socket"]
+
+    with pytest.raises(LoadError):
+        asyncio.run(
+            Server(Settings(metrics_port=0, model_repository=[unservable], grpc_address=address, **options)).run()
+        )

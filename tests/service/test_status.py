@@ -18,6 +18,8 @@ CODES = [
     (errors.ResourceExhaustedError, grpc.StatusCode.RESOURCE_EXHAUSTED),
     (errors.DeadlineExceededError, grpc.StatusCode.DEADLINE_EXCEEDED),
     (errors.CancelledError, grpc.StatusCode.CANCELLED),
+    (errors.UnauthenticatedError, grpc.StatusCode.UNAUTHENTICATED),
+    (errors.PermissionDeniedError, grpc.StatusCode.PERMISSION_DENIED),
     (errors.LoadError, INVALID),
 ]
 

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 import grpc
 
 from protos import grpc_service_pb2_grpc
+from service.access import ANYBODY
 from service.settings import Settings
 from service.transports.channel_options import channel_options
 from service.transports.grpcio import GrpcioTransport
@@ -23,13 +24,15 @@ CLIENT_OPTIONS = (
 kind = "grpcio"  # the fixture `each_transport` changes it
 
 
-def bind(servicer, health=None, addresses=("127.0.0.1:0",), **settings):
+def bind(servicer, health=None, addresses=("127.0.0.1:0",), access=ANYBODY, **settings):
     """Return a transport with these settings, of the kind whose turn it is."""
     health, options = health or Health(), Settings(**settings)
     if kind == "native":
-        return NativeTransport(servicer, health, addresses, options)
+        return NativeTransport(servicer, health, addresses, options, access)
     socket_mode = int(options.grpc_unix_socket_mode, 8)
-    return GrpcioTransport(servicer, health, addresses, channel_options(options), socket_mode=socket_mode)
+    return GrpcioTransport(
+        servicer, health, addresses, channel_options(options), socket_mode=socket_mode, access=access
+    )
 
 
 def run(main):

@@ -32,6 +32,8 @@ UNSUPPORTED = [
     ({"grpc_infer_response_compression_level": "low"}, "--grpc-infer-response-compression-level"),
     ({"grpc_max_connection_age": 60_000}, "--grpc-max-connection-age"),
     ({"grpc_max_connections": 10}, "--grpc-max-connections"),
+    ({"grpc_use_ssl": True}, "--grpc-use-ssl"),
+    ({"grpc_use_ssl_mutual": True}, "--grpc-use-ssl"),
 ]
 
 
