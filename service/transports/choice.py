@@ -12,6 +12,7 @@ from service.servicer import Servicer
 from service.settings import ResponseCompression, Settings, TransportKind
 from service.transports.certificates import credentials_of
 from service.transports.channel_options import channel_options
+from service.transports.exposure import warn_of_exposure
 from service.transports.grpcio import GrpcioTransport
 from service.transports.health import Health
 
@@ -57,6 +58,7 @@ def make_transport(servicer: Servicer, health: Health, settings: Settings, acces
     credentials = credentials_of(settings)
     kind, reason = choose(settings)
     logger.info("transport %s: %s", kind.value, reason)
+    warn_of_exposure(settings)
     if kind is TransportKind.GRPCIO:
         return GrpcioTransport(
             servicer,
@@ -98,14 +100,17 @@ def _missing(settings: Settings) -> str | None:
     """Return why the native transport cannot do what is asked for, or None."""
     if find_spec(_PACKAGE) is None:
         return "the package pygrpc-native is not installed"
-    if settings.grpc_use_ssl or settings.grpc_use_ssl_mutual:
-        return "only grpcio speaks TLS (--grpc-use-ssl)"
-    if settings.grpc_infer_response_compression_level is not ResponseCompression.NONE:
-        return "only grpcio compresses answers (--grpc-infer-response-compression-level)"
-    if settings.grpc_max_connection_age:
-        return "only grpcio ends connections by their age (--grpc-max-connection-age)"
-    if settings.grpc_max_connections:
-        return "only grpcio limits the number of connections (--grpc-max-connections)"
+    only_grpcio = {
+        "speaks TLS (--grpc-use-ssl)": settings.grpc_use_ssl or settings.grpc_use_ssl_mutual,
+        "compresses answers (--grpc-infer-response-compression-level)": (
+            settings.grpc_infer_response_compression_level is not ResponseCompression.NONE
+        ),
+        "ends connections by their age (--grpc-max-connection-age)": settings.grpc_max_connection_age,
+        "limits the number of connections (--grpc-max-connections)": settings.grpc_max_connections,
+    }
+    for what, is_asked_for in only_grpcio.items():
+        if is_asked_for:
+            return f"only grpcio {what}"
     try:
         tempfile.gettempdir()
     except FileNotFoundError as error:
