@@ -6,7 +6,7 @@ MODEL ?=
 BENCH ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo serve test test-fast test-slow fuzz bench bench-short image-check lint types tests format proto proto-check lock perf-analyzer clean
+.PHONY: help install demo serve test test-fast test-slow fuzz bench bench-short image-check lint types tests format docs proto proto-check lock perf-analyzer clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -62,6 +62,9 @@ image-check: install ## Build the container image without an engine and try it (
 format: install ## Rewrite the code in the project's style
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: install ## Build the documentation, build/docs/index.html
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
 
 proto: install ## Make the stubs from protos/*.proto
 	$(BIN)/python tools/generate_protos.py

@@ -45,13 +45,12 @@ def digits(tmp_path_factory):
     """One trained and exported digits model for all tests."""
     import tensorflow as tf
 
-    from clients.digits.export import export
+    from clients.digits.__main__ import main
     from clients.digits.pictures import load_pictures
-    from clients.digits.training import train
 
     directory = tmp_path_factory.mktemp("digits")
     training, held_out = load_pictures()
-    export(train(training, held_out), directory)
+    main([str(directory)])
     return Export(directory, tf.saved_model.load(str(directory)), training, held_out)
 
 

@@ -1,0 +1,93 @@
+"""The commands in the texts for people are run, and print what the texts say; ``...`` there stands for anything."""
+
+import doctest
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from clients.digits.pictures import encode_png
+from service import cli
+from tests.documents import ROOT, blocks, commands
+
+pytestmark = pytest.mark.end_to_end
+
+TIMEOUT_S = 120
+ADDRESS = "127.0.0.1:8001"
+
+OTHERWISE_TESTED = {
+    r"make ": "tests/test_documents.py knows the targets, and CI runs them",
+    r"\. \.venv/bin/activate": "the tests run in such an environment",
+    r"python -m clients\.digits ": "the fixture `digits` is what it makes",
+    r"(\.venv/bin/)?signet serve ": "its options are checked here, and the server runs already",
+}
+PLACES_OF_READERS = r"path/to/|/models"
+
+
+@pytest.fixture(scope="module")
+def place(digits, tmp_path_factory):
+    """A directory with the files that the texts name."""
+    directory = tmp_path_factory.mktemp("reader")
+    (directory / "digits").symlink_to(digits.directory)
+    np.save(directory / "pictures.npy", digits.held_out.images[:3])
+    (directory / "digit.png").write_bytes(encode_png(digits.held_out.images[0]))
+    return directory
+
+
+@pytest.fixture
+def run(place, digits_server):
+    """Return a function that runs a program as the reader would, and returns what it prints."""
+    environment = os.environ | {
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+        "SIGNET_URL": digits_server.address,
+        "TF_CPP_MIN_LOG_LEVEL": "2",
+    }
+
+    def runner(*arguments):
+        replaced = [argument.replace(ADDRESS, digits_server.address) for argument in arguments]
+        done = subprocess.run(
+            replaced, cwd=place, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    return runner
+
+
+def is_alike(text, printed):
+    """Return whether a program printed what the text shows; the ends of lines may be padded."""
+    return doctest.OutputChecker().check_output(text, printed, doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+
+
+def check_serve_options(line):
+    """Fail if ``signet serve`` would refuse its options."""
+    arguments = cli._in_our_options(shlex.split(line, comments=True)[1:])[1:]
+    app = typer.Typer()
+    app.command()(cli._settings_command(lambda settings: None))
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+
+
+@pytest.mark.parametrize("block", blocks("console"), ids=str)
+def test_console_block_prints_what_it_shows(run, block):
+    assert commands(block)
+    for command in commands(block):
+        if re.match(r"(\.venv/bin/)?signet serve ", command.line):
+            check_serve_options(command.line)
+        elif not re.match("|".join(OTHERWISE_TESTED), command.line) and not re.search(PLACES_OF_READERS, command.line):
+            printed = run("bash", "-ec", command.line)
+            assert not command.printed or is_alike(command.printed, printed), f"{command.line} printed\n{printed}"
+
+
+def test_program_of_the_quick_start_prints_what_the_text_says(run):
+    (program,) = [block for block in blocks("python") if block.file.name == "quick-start.md"]
+
+    assert f"`{run(sys.executable, '-c', program.text).strip()}`" in program.file.read_text()
