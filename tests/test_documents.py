@@ -12,7 +12,7 @@ from service import cli
 from service.settings import Settings
 from tests.documents import FILES, ROOT, blocks, commands
 
-OF_OTHER_PROGRAMS = {"--port": "TensorFlow Serving", "--variant": "make bench"}
+OF_OTHER_PROGRAMS = {"--port": "TensorFlow Serving", "--variant": "make bench", "--no-deps": "pip"}
 """Options that stand in the texts as ours do, and whose they are."""
 
 SHELL_BLOCKS_OF_OTHERS = ("sh", "bash", "shell")
