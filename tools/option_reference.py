@@ -32,8 +32,8 @@ def page() -> str:
 
 def options(command: str) -> list[typer.core.TyperOption]:
     """Return the options of a command of the program."""
-    program = typer.main.get_command(cli.app)
-    found = program.get_command(typer.Context(program), command)
+    program = typer.main.get_group(cli.app)
+    found = program.commands[command]
     return [option for option in found.params if isinstance(option, typer.core.TyperOption)]
 
 
