@@ -51,9 +51,11 @@ def configure_runtime(configs: Mapping[str, ModelConfig], settings: Settings) ->
 
 
 def runtime_in_force() -> str:
-    """Return what TensorFlow was told, for the log."""
+    """Return what TensorFlow was told and what it found, for the log."""
     options = saved_model.options_in_force()
-    return f"{options.intra_op_threads} threads within an op, {options.inter_op_threads} for ops side by side"
+    devices = ", ".join(saved_model.devices()) or "no devices before the first model"
+    threads = f"{options.intra_op_threads} threads within an op, {options.inter_op_threads} for ops side by side"
+    return f"{devices}; {threads}"
 
 
 def _agreed(parameter: str, wishes: Mapping[str, int | None]) -> int | None:

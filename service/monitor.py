@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
@@ -60,21 +60,24 @@ class Monitor:
         return self._is_live
 
     @contextlib.contextmanager
-    def running(self) -> Iterator[None]:
+    def running(self, addresses: Sequence[str] = ()) -> Iterator[None]:
         """Show the server during the block.
+
+        Args:
+            addresses: where it takes gRPC calls.
 
         Raises:
             OSError: an address cannot be bound.
         """
         self._health.set_live(live=True)
         with contextlib.ExitStack() as opened:
-            self._open_ports(opened)
+            self._open_ports(opened, addresses)
             opened.enter_context(contextlib.closing(self._watch(asyncio.get_running_loop())))
             yield
 
-    def _open_ports(self, opened: contextlib.ExitStack) -> None:
+    def _open_ports(self, opened: contextlib.ExitStack, addresses: Sequence[str]) -> None:
         settings = self._settings
-        pages = self._pages()
+        pages = self._pages(addresses)
         if settings.allow_metrics:
             http = HttpPort(settings.metrics_address, settings.metrics_port, pages)
             opened.enter_context(contextlib.closing(http))
@@ -87,8 +90,8 @@ class Monitor:
             opened.enter_context(contextlib.closing(port))
             logger.info("listening for probes at %s", port.address)
 
-    def _pages(self) -> ServerPages:
-        registry = make_registry(self._repository, service.__version__, self._admission)
+    def _pages(self, addresses: Sequence[str]) -> ServerPages:
+        registry = make_registry(self._repository, service.__version__, self._admission, addresses)
         return ServerPages(
             is_live=self.is_live,
             is_ready=self._is_ready,

@@ -30,6 +30,7 @@ LAYERS = [
         "file_identity",
         "alias",
         "cgroups",
+        "open_connections",
         "model_scan",
         "core_dumps",
     },

@@ -1,6 +1,6 @@
 """What Prometheus's library asks for numbers when a reader comes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from prometheus_client import CollectorRegistry, ProcessCollector
@@ -11,6 +11,7 @@ from prometheus_client.registry import Collector
 from service.admission import Admission, Limit
 from service.metrics import own, triton
 from service.metrics.reading import label, read
+from service.open_connections import count_connections
 from service.repository import Repository
 
 _HELD: Final = (
@@ -44,11 +45,12 @@ class ModelCollector(Collector):
 
 
 class ServerCollector(Collector):
-    """What the server says of itself and of its limits."""
+    """What the server says of itself, of its limits and of its clients."""
 
-    def __init__(self, version: str, admission: Admission) -> None:
+    def __init__(self, version: str, admission: Admission, addresses: Sequence[str]) -> None:
         self._version: Final = version
         self._admission: Final = admission
+        self._addresses: Final = addresses
 
     def collect(self) -> Iterator[Metric]:
         """Yield the families without a model."""
@@ -62,18 +64,24 @@ class ServerCollector(Collector):
         for limit, count in counts.refused.items():
             refused.add_metric((limit.value,), count)
         yield refused
+        connections = count_connections(self._addresses)
+        if connections is not None:
+            yield GaugeMetricFamily("signet_open_connections", "Connections to the gRPC addresses.", value=connections)
 
 
-def make_registry(repository: Repository, version: str, admission: Admission) -> CollectorRegistry:
+def make_registry(
+    repository: Repository, version: str, admission: Admission, addresses: Sequence[str] = ()
+) -> CollectorRegistry:
     """Return what ``exposition.render`` makes text of.
 
     Args:
         repository: whose models are told of.
         version: of the server.
         admission: of the server.
+        addresses: where the server takes gRPC calls.
     """
     registry = CollectorRegistry()
     registry.register(ModelCollector(repository))
-    registry.register(ServerCollector(version, admission))
+    registry.register(ServerCollector(version, admission, addresses))
     ProcessCollector(registry=registry)
     return registry

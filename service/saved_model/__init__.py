@@ -4,6 +4,7 @@ Importing this package is cheap. TensorFlow takes 4 to 8 seconds to import and r
 is imported by the first ``load`` or ``describe``, after ``configure``.
 """
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from service.saved_model.loader import Description
     from service.saved_model.servable import SavedModelServable
 
-__all__ = ["RuntimeOptions", "SharedGraphs", "configure", "describe", "load", "options_in_force"]
+__all__ = ["RuntimeOptions", "SharedGraphs", "configure", "describe", "devices", "load", "options_in_force"]
 
 SERVE = frozenset({"serve"})
 """The tags of a graph that is meant for serving."""
@@ -36,6 +37,15 @@ def configure(options: RuntimeOptions) -> None:
 def options_in_force() -> RuntimeOptions:
     """Return TensorFlow's settings, with numbers of threads; the defaults become fixed when nothing else was said."""
     return process.chosen()
+
+
+def devices() -> list[str]:
+    """Return the devices that TensorFlow can use, such as ``CPU:0``; none before the first ``load`` has started it."""
+    if "tensorflow" not in sys.modules:
+        return []
+    from service.saved_model import sessions  # noqa: PLC0415, as in `load`
+
+    return sessions.devices()
 
 
 def load(

@@ -33,6 +33,11 @@ def prepare_tensorflow() -> None:
         _loaded.append(True)
 
 
+def devices() -> list[str]:
+    """Return the devices that Sessions can use, such as ``CPU:0``."""
+    return [device.name.partition("device:")[2] for device in tf.config.list_physical_devices()]
+
+
 def session_config() -> tf.compat.v1.ConfigProto:
     """Return the configuration of every Session."""
     options = chosen()

@@ -1,5 +1,7 @@
 """The HTTP port of a running server: health for probes, metrics that equal what clients counted."""
 
+import contextlib
+import socket
 import threading
 import time
 import urllib.error
@@ -11,7 +13,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tritonclient.utils import InferenceServerException
 
-from tests.end_to_end.calls import call, rows, tensors
+from tests.end_to_end.calls import call, on_each_transport, rows, tensors
 from tests.end_to_end.test_perf_analyzer import PERF_ANALYZER, measure
 
 pytestmark = pytest.mark.end_to_end
@@ -55,6 +57,7 @@ def test_probes_over_http_agree_with_those_over_grpc(server, client, path):
     assert client.is_model_ready("kit")
 
 
+@on_each_transport
 def test_metrics_equal_what_the_client_counted_failures_by_reason_included(server, client):
     before = readings(server)
     seen = Counter()
@@ -75,13 +78,14 @@ def test_metrics_equal_what_the_client_counted_failures_by_reason_included(serve
         send(poison, "picky")
     send(rows(1), "no such signature")
     send(np.zeros((1, 3), np.float32), "embed")
-    busy = keep_busy(server, lambda: send(slow_rows(1500), "slow"))
+    busy = keep_busy(server, lambda: send(slow_rows(2500), "slow"))
     send(slow_rows(1), "slow", timeout=1000)
     send(slow_rows(1), "slow", client_timeout=0.05)
     for thread in busy:
         thread.join()
     wait_until(lambda: readings(server)["signet_running_requests", "slow"] == 0)
     after = readings(server)
+    assert gauge(server, "signet_requests_in_flight") == gauge(server, "signet_bytes_in_flight") == 0
 
     assert seen == {
         "success": 5,
@@ -118,9 +122,10 @@ def wait_until(holds):
         time.sleep(0.01)
 
 
+@on_each_transport
 def test_waiting_requests_are_seen_and_gone_once_they_are_cancelled(server, client):
     answers = []
-    busy = keep_busy(server, lambda: call(client, "kit", {"x": slow_rows(1000)}, "slow"))
+    busy = keep_busy(server, lambda: call(client, "kit", {"x": slow_rows(2500)}, "slow"))
     waiting = [
         client.async_infer("kit", tensors({"x": rows(1)}), lambda result, error: answers.append(error))
         for _ in range(5)
@@ -132,6 +137,26 @@ def test_waiting_requests_are_seen_and_gone_once_they_are_cancelled(server, clie
     wait_until(lambda: len(answers) == len(waiting))
     for thread in busy:
         thread.join()
+
+
+def gauge(server, name):
+    """Return the value of a family that has no model."""
+    _, text = fetch(server, "metrics")
+    (family,) = (family for family in text_string_to_metric_families(text) if family.name == name)
+    return family.samples[0].value
+
+
+@on_each_transport
+def test_open_connections_are_told_while_they_last(server, client):
+    assert client.is_server_live()
+    before = gauge(server, "signet_open_connections")
+    assert before >= 1
+    host, _, port = server.address.rpartition(":")
+    with contextlib.ExitStack() as opened:
+        for _ in range(5):
+            opened.enter_context(socket.create_connection((host, int(port)), WAIT_S))
+        wait_until(lambda: gauge(server, "signet_open_connections") == before + 5)
+    wait_until(lambda: gauge(server, "signet_open_connections") == before)
 
 
 @pytest.mark.skipif(not PERF_ANALYZER.exists(), reason="perf_analyzer is not installed: make perf-analyzer")

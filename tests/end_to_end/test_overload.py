@@ -61,8 +61,10 @@ def metric(server, name):
 
 
 @pytest.mark.timeout(600)
-def test_server_refuses_quickly_answers_what_it_took_and_recovers(export):
-    with ServerProcess(export("kit"), "--max-requests-in-flight", str(IN_FLIGHT)) as server:
+@pytest.mark.parametrize("transport", ["native", "grpcio"])
+def test_server_refuses_quickly_answers_what_it_took_and_recovers(export, transport):
+    options = ["--transport", transport, "--max-requests-in-flight", str(IN_FLIGHT)]
+    with ServerProcess(export("kit"), *options) as server:
         server.wait_until_ready(WAIT_S)
         before_mib = server.resident_mib()
         callers = asyncio.run(asyncio.wait_for(overload(server), WAIT_S))

@@ -112,6 +112,13 @@ def test_wish_that_the_process_fulfils_anyway_is_no_fault(load):
     )
 
 
+def test_log_tells_devices_and_threads_once_tensorflow_has_started(load):
+    load("module")
+    threads = saved_model.options_in_force().intra_op_threads
+
+    assert loading.runtime_in_force().startswith(f"CPU:0; {threads} threads within an op, ")
+
+
 # Loading. --------------------------------------------------------------------------------------------------------
 
 
