@@ -106,7 +106,7 @@ class QueueOptions:
             _require(0 <= value < math.inf, f"{name} must be 0 or a positive number, but is {value}")
         _require(
             not (self.max_queue_delay_s and self.latency_objective_s),
-            "max_queue_delay_s must be 0 where latency_objective_s is given, because the delay is then chosen",
+            "max_queue_delay must be 0 where a latency_objective is given, because the delay is then chosen",
         )
         for name in ("max_queue_size", "max_queue_rows", "max_queue_bytes", "priority_levels"):
             _require(getattr(self, name) >= 0, f"{name} must not be negative, but is {getattr(self, name)}")

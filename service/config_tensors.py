@@ -5,7 +5,6 @@ out are not offered. It may narrow the signature (a size for an open dimension, 
 contradict it. With ``reshape``, callers see the dims, and the model's tensor has the shape that ``reshape`` names.
 """
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
@@ -123,17 +122,17 @@ def _pair(specs: tuple[TensorSpec, ...], entries: Sequence[Entry], empty: Entry,
     if not entries:
         return tuple(Pair(spec, empty) for spec in specs)
     by_name = {spec.name: spec for spec in specs}
-    pairs = []
-    for entry in entries:
-        spec = by_name.pop(entry.name, None)
-        if spec is None:
+    names = [entry.name for entry in entries]
+    for name in names:
+        if names.count(name) > 1:
+            raise LoadError(f"{place} '{name}' is listed {names.count(name)} times in the configuration")
+        if name not in by_name:
             raise LoadError(
-                f"{place} '{entry.name}' of the configuration is not in the SavedModel, or is listed twice; "
-                f"the SavedModel has {_listed(specs)}"
+                f"{place} '{name}' of the configuration is not in the SavedModel, which has {_listed(specs)}"
             )
-        _check_entry(spec, entry, f"{place} '{entry.name}'")
-        pairs.append(Pair(spec, entry))
-    return tuple(pairs)
+    for entry in entries:
+        _check_entry(by_name[entry.name], entry, f"{place} '{entry.name}'")
+    return tuple(Pair(by_name[entry.name], entry) for entry in entries)
 
 
 def _check_entry(spec: TensorSpec, entry: ModelInput | ModelOutput, place: str) -> None:
@@ -150,11 +149,22 @@ def _check_entry(spec: TensorSpec, entry: ModelInput | ModelOutput, place: str) 
 
 
 def _check_reshape(dims: Sequence[int], shape: Sequence[int], place: str) -> None:
-    if not dims or min([*dims, *shape]) < 1 or math.prod(dims) != math.prod(shape):
+    if not dims or any(size < 1 and size != OPEN for size in shape) or _fixed_parts(dims) != _fixed_parts(shape):
         raise LoadError(
-            f"{place}: reshape is possible between fixed sizes with as many elements, but the configuration says dims "
-            f"{list(dims)} and reshape {list(shape)}"
+            f"{place}: reshape keeps the number of elements, before, between and behind open dimensions, but the "
+            f"configuration says dims {list(dims)} and reshape {list(shape)}"
         )
+
+
+def _fixed_parts(dims: Sequence[int]) -> list[int]:
+    """Return the elements before the first open dimension, from there to the next one, and so on."""
+    parts = [1]
+    for size in dims:
+        if size == OPEN:
+            parts.append(1)
+        else:
+            parts[-1] *= size
+    return parts
 
 
 def _listed(specs: Iterable[TensorSpec]) -> str:

@@ -12,6 +12,7 @@ from service import saved_model
 from service.completed_config import CompletedConfig
 from service.config_completion import ConfigDefaults, complete
 from service.errors import LoadError
+from service.ignored_fields import ignored_fields
 from service.labels import read_labels
 from service.layouts import model_directory, saved_model_directory
 from service.model_config import MODEL_FILENAME, graph_tags, thread_counts
@@ -131,6 +132,9 @@ class VersionLoader:
             undone_on_failure.callback(loaded.scheduler.stop)
             warm_up(loaded, samples, self._settings.warm_up_timeout)
             undone_on_failure.pop_all()
+        # Said once it is loaded, so that a load which is tried again and again does not repeat it.
+        for field in ignored_fields(config):
+            logger.warning("model '%s': the configuration's %s means nothing here and is ignored", name, field)
         return loaded
 
 

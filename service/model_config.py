@@ -130,7 +130,7 @@ def _thread_count(config: ModelConfig, name: str, model: str) -> int | None:
 def check_supported(config: ModelConfig, *, model: str) -> None:
     """Refuse a configuration that asks for what this server cannot do.
 
-    What is only a hint (pinned memory, priorities of optimization, eager batching) passes.
+    What is only a hint passes; ``ignored_fields`` tells of it.
 
     Args:
         config: as read.
@@ -186,15 +186,16 @@ def _group_wishes(group: ModelInstanceGroup) -> Iterator[str]:
     if group.kind == ModelInstanceGroup.KIND_GPU:
         yield "instance_group { kind: KIND_GPU }"
     for field, _ in group.ListFields():
-        if field.name not in ("name", "kind", "count"):
+        if field.name not in ("name", "kind", "count", "rate_limiter", "host_policy"):
             yield f"instance_group {{ {field.name} }}"
 
 
 def _optimization_wishes(optimization: ModelOptimizationPolicy) -> Iterator[str]:
     if optimization.graph.level > 0:
         yield f"optimization {{ graph {{ level: {optimization.graph.level} }} }}"
-    if optimization.cuda.graphs or optimization.cuda.graph_spec:
-        yield "optimization { cuda { graphs } }"
+    for field in ("graphs", "graph_spec"):
+        if getattr(optimization.cuda, field):
+            yield f"optimization {{ cuda {{ {field} }} }}"
     accelerators = optimization.execution_accelerators
     for accelerator in (*accelerators.gpu_execution_accelerator, *accelerators.cpu_execution_accelerator):
         yield f"optimization {{ execution_accelerators: '{accelerator.name}' }}"

@@ -4,7 +4,7 @@ Its flags are written with underscores, ours with dashes, so that neither is mis
 option of ours. A flag that asks for what Signet cannot do is left as it is, and refused as an unknown option.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from service.errors import LoadError
@@ -17,11 +17,34 @@ _RENAMED: Final = {
 }
 _SAME: Final = frozenset({"--model_config_file", "--batching_parameters_file"})
 _POLLING: Final = frozenset({"--file_system_poll_wait_seconds", "--model_config_file_poll_wait_seconds"})
+_MEANINGLESS: Final = {
+    "--grpc_max_threads": "calls hold no threads",
+    "--flush_filesystem_caches": "nothing of a model is read again once it is loaded",
+    "--num_load_threads": "models are loaded one after the other",
+    "--num_unload_threads": "models are unloaded as soon as their last request is answered",
+    "--max_num_load_retries": "in mode poll a version that fails is tried again until it loads",
+    "--load_retry_interval_micros": "in mode poll the pauses between tries grow",
+    "--enable_model_warmup": "--warm-up-timeout 0 leaves warm-up out, config.pbtxt names samples",
+    "--allow_version_labels_for_unavailable_models": "this protocol names versions by number",
+    "--enable_signature_method_name_check": "every method is served",
+    "--monitoring_config_file": "/metrics is answered at --metrics-port",
+}
 _REST: Final = frozenset({"--rest_api_port", "--rest_api_num_threads", "--rest_api_timeout_in_ms"})
 _NAME: Final = "--model_name"
 _PLACE: Final = "--model_base_path"
 _BATCHING: Final = "--enable_batching"
-_FLAGS: Final = frozenset({*_RENAMED, *_SAME, *_POLLING, *_REST, _NAME, _PLACE, _BATCHING})
+_SWITCHES: Final = frozenset(
+    {
+        _BATCHING,
+        "--flush_filesystem_caches",
+        "--enable_model_warmup",
+        "--allow_version_labels_for_unavailable_models",
+        "--enable_signature_method_name_check",
+    }
+)
+"""Flags that need no value; the next argument is never theirs."""
+
+FLAGS: Final = frozenset({*_RENAMED, *_SAME, *_POLLING, *_REST, *_MEANINGLESS, _NAME, _PLACE, _BATCHING})
 
 _DEFAULT_NAME: Final = "default"
 
@@ -40,16 +63,23 @@ def translate(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     rest = iter(arguments)
     for argument in rest:
         flag, separator, value = argument.partition("=")
-        if flag not in _FLAGS:
+        if flag not in FLAGS:
             ours.append(argument)
         elif separator:
             given[flag] = value
-        elif flag == _BATCHING:
+        elif flag in _SWITCHES:
             given[flag] = "true"
         else:
             given[flag] = _next(rest, flag)
-    warnings = [f"{flag} is ignored: there is no REST inference" for flag in given if flag in _REST]
-    return [*ours, *_options(given)], warnings
+    return [*ours, *_options(given)], [f"{flag} is ignored: {reason}" for flag, reason in _ignored(given)]
+
+
+def _ignored(given: Iterable[str]) -> Iterator[tuple[str, str]]:
+    for flag in given:
+        if flag in _REST:
+            yield flag, "there is no REST inference"
+        elif flag in _MEANINGLESS:
+            yield flag, _MEANINGLESS[flag]
 
 
 def _next(rest: Iterator[str], flag: str) -> str:

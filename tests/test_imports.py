@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = {"saved_model", "transports", "metrics", "http"}
 FAMILY = {
     *("model_config", "config_tensors", "reshaping", "config_completion", "completed_config", "tensorflow_serving"),
+    "ignored_fields",
 }
 LAYERS = [
     {"__init__"},

@@ -203,6 +203,13 @@ def test_samples_are_run_and_show_whether_strings_may_be_batched(load, export, t
     assert "warmed up model 'clip' in 5 runs" in caplog.text  # the sample, and one row and 64 of both signatures
 
 
+def test_fields_that_mean_nothing_here_are_told_once_with_the_reason(load, caplog):
+    load("module", "optimization { priority: PRIORITY_MAX input_pinned_memory { enable: true } }")
+
+    assert caplog.text.count("means nothing here") == 1
+    assert "model 'clip': the configuration's optimization.priority (all models have the same)" in caplog.text
+
+
 def test_broken_signature_is_unavailable_and_its_neighbours_are_loaded(load):
     loaded = load("broken_signature")
 

@@ -103,11 +103,9 @@ def test_hints_and_what_can_be_had_pass(text):
         ("batch_output { kind: BATCH_SCATTER_WITH_INPUT_SHAPE }", "batch_output"),
         ("instance_group { kind: KIND_GPU }", "instance_group { kind: KIND_GPU }"),
         ("instance_group { gpus: [ 0 ] }", "instance_group { gpus }"),
-        ("instance_group { rate_limiter { priority: 2 } }", "instance_group { rate_limiter }"),
         ("instance_group { secondary_devices { } }", "instance_group { secondary_devices }"),
         ('instance_group { profile: "1" }', "instance_group { profile }"),
         ("instance_group { passive: true }", "instance_group { passive }"),
-        ('instance_group { host_policy: "numa0" }', "instance_group { host_policy }"),
         ("optimization { graph { level: 1 } }", "optimization { graph { level: 1 } }"),
         ("optimization { cuda { graphs: true } }", "optimization { cuda { graphs } }"),
         (

@@ -31,6 +31,17 @@ def test_rows_stay_rows(rows):
     assert shapes(both.to_callers({"y": y})) == {"y": (rows, 6)}
 
 
+def test_open_dimensions_keep_their_sizes():
+    both = reshaping("""
+        max_batch_size: 4
+        input { name: "x" dims: [ -1, 6, -1 ] reshape { shape: [ 1, -1, 2, 3, -1 ] } }
+        output { name: "y" dims: [ -1, 1 ] reshape { shape: [ -1 ] } }
+    """)
+
+    assert shapes(both.to_model({"x": np.zeros((2, 5, 6, 0))})) == {"x": (2, 1, 5, 2, 3, 0)}
+    assert shapes(both.to_callers({"y": np.zeros((2, 7))})) == {"y": (2, 7, 1)}
+
+
 def test_without_a_batch_dimension_the_whole_shape_changes():
     both = reshaping(BATCHED.replace("max_batch_size: 4", ""))
 

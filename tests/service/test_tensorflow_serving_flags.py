@@ -52,6 +52,19 @@ def test_each_flag_means_what_it_means_there(flags, options):
     assert translate(flags) == (options, [])
 
 
+def test_what_means_nothing_here_is_ignored_with_a_warning_and_takes_nothing_with_it():
+    options, warnings = translate(
+        ["--grpc_max_threads", "8", "--flush_filesystem_caches", "PATH", "--enable_model_warmup=true", "--port", "1"]
+    )
+
+    assert options == ["PATH", "--grpc-port", "1"]
+    assert [warning.split(" is ignored: ")[0] for warning in warnings] == [
+        "--grpc_max_threads",
+        "--flush_filesystem_caches",
+        "--enable_model_warmup",
+    ]
+
+
 @pytest.mark.parametrize(
     ("flags", "says"),
     [
