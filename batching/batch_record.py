@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import Any
 
 from batching.errors import RowsMismatchError
 from batching.options import QueueOptions
@@ -18,6 +19,7 @@ class BatchRecord:
         padded_size: rows put in, with padding.
         num_tasks: tasks that ran together.
         is_retry: whether its tasks had been run before, in a larger group or in parts.
+        traces: what its tasks want to be found by, each once; tasks may have none.
         compute_input_ns: joining the inputs.
         compute_infer_ns: the run itself.
         compute_output_ns: dividing the outputs.
@@ -32,6 +34,7 @@ class BatchRecord:
     padded_size: int
     num_tasks: int
     is_retry: bool
+    traces: tuple[Any, ...] = ()
     compute_input_ns: int = 0
     compute_infer_ns: int = 0
     compute_output_ns: int = 0

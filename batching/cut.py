@@ -21,6 +21,7 @@ class Part(Task):
             options=whole.options,
             done=assembly.collect,
             deadline=whole.deadline,
+            trace=whole.trace,
         )
         self.queued_at = whole.queued_at
         self.assembly = assembly

@@ -113,7 +113,11 @@ class Processor:
 
 
 def _record(group: Batch, *, is_retry: bool) -> BatchRecord:
-    return BatchRecord(group.key, group.options, group.size, group.padded_size, len(group.tasks), is_retry)
+    # A task that was cut may have two parts in one group.
+    traces = dict.fromkeys(task.trace for task in group.tasks if task.trace is not None)
+    return BatchRecord(
+        group.key, group.options, group.size, group.padded_size, len(group.tasks), is_retry, tuple(traces)
+    )
 
 
 def _split(group: Batch, outputs: Arrays, record: BatchRecord) -> Sequence[Arrays] | None:

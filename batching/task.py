@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from batching.options import QueueOptions
 
@@ -71,6 +71,7 @@ class Task:
             does not ask.
         nbytes: size of the inputs, for the limit on waiting bytes; None means the sum over the arrays, which for
             object arrays counts pointers only.
+        trace: what an observer wants to find again in the record of the run.
         queued_at: when it was submitted, in the time of ``deadline``.
         timeout_at: when it has waited too long, in the same time.
         rank: its place among the ranks of a queue: twice its level, and one more if it was put back.
@@ -90,6 +91,7 @@ class Task:
     priority: int = 0
     timeout_s: float = 0.0
     nbytes: int | None = None
+    trace: Any = field(default=None, repr=False)
     queued_at: float = field(init=False, default=0.0)
     timeout_at: float = field(init=False, default=math.inf)
     rank: int = field(init=False, default=0)

@@ -45,6 +45,7 @@ from service.parameters import RequestParameters
 from service.request import Done, InferRequest, InferResponse, Ticket, name_request
 from service.signature import TensorSpec
 from service.slow_log import SlowLog
+from service.tracing import RequestTrace, Subject
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,20 +107,23 @@ class DataPlane:
         self.admission: Final = admission or Admission()
         self._slow_log = SlowLog(slow_request_ms)
 
-    def submit(self, request: InferRequest, deadline: float | None, done: Done) -> Ticket:
+    def submit(
+        self, request: InferRequest, deadline: float | None, done: Done, trace: RequestTrace | None = None
+    ) -> Ticket:
         """Take one request.
 
         Args:
             request: what the caller sent.
             deadline: when the caller stops to wait, on the monotonic clock in seconds; None means never.
             done: called exactly once with the answer or the failure, in this thread or another.
+            trace: takes notes on what becomes of the request, where it is traced.
 
         Returns:
             The ticket with which the request can be given up.
         """
         received_ns = time.monotonic_ns()
         try:
-            return self._submit(request, deadline, done, received_ns)
+            return self._submit(request, deadline, done, received_ns, trace)
         except SignetError as error:
             # Its traceback leads to this frame, and this frame to it: a cycle that would keep the request's tensors.
             answer = error.with_traceback(None)
@@ -129,7 +133,14 @@ class DataPlane:
         done(answer)
         return _ANSWERED
 
-    def _submit(self, request: InferRequest, deadline: float | None, done: Done, received_ns: int) -> Ticket:
+    def _submit(
+        self,
+        request: InferRequest,
+        deadline: float | None,
+        done: Done,
+        received_ns: int,
+        trace: RequestTrace | None,
+    ) -> Ticket:
         target = self._catalog.find(request.model_name, request.model_version)
         loaded = target.loaded
         parameters = request.parameters()
@@ -153,9 +164,12 @@ class DataPlane:
             priority=parameters.priority,
             timeout_s=max(0, parameters.timeout_us) / 1e6,
             nbytes=nbytes,
+            trace=trace,
             done=lambda _task, result: self._finish(taken, rows, nbytes, result),
         )
         self.admission.enter(nbytes)
+        if trace is not None:
+            trace.queue(Subject(loaded.name, loaded.version, served.signature.name, request.id, rows))
         try:
             loaded.scheduler.submit(task)
         except BaseException as error:
@@ -163,7 +177,7 @@ class DataPlane:
             if not isinstance(error, BatchingError):
                 raise
             if isinstance(error, StoppedError) and self._is_replaced(loaded, request):
-                return self._submit(request, deadline, done, received_ns)
+                return self._submit(request, deadline, done, received_ns, trace)
             raise _refusal(error, place) from error
         return _Queued(loaded, task)
 

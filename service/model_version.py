@@ -18,6 +18,7 @@ from service.model_statistics import RunDurations, SignatureStatistics, Statisti
 from service.queue_options import queue_options
 from service.servable import Servable
 from service.signature import Signature
+from service.tracing import note_run
 
 SignatureKey = tuple[str, int, str, tuple[tuple[str, str, tuple[int | None, ...]], ...]]
 """Model, version, signature, and per input its name, datatype and shape without axis 0: what may share a run."""
@@ -173,6 +174,8 @@ class ModelVersion:
         return self.run(_signature_of(key), inputs, outputs)
 
     def _record_run(self, record: BatchRecord) -> None:
+        if record.traces:
+            note_run(record)
         durations = RunDurations(record.compute_input_ns, record.compute_infer_ns, record.compute_output_ns)
         self.signatures[_signature_of(record.key)].statistics.record_run(record.size, durations)
 

@@ -32,6 +32,7 @@ from service.servicer import Servicer
 from service.settings import ControlMode, Settings
 from service.shared_memory import Regions
 from service.shared_memory_rpcs import SharedMemoryRpcs
+from service.telemetry import tracer_from
 from service.trace_rpcs import TraceRpcs
 from service.trace_settings import TraceBook
 from service.transports.choice import Transport, make_transport
@@ -43,6 +44,9 @@ _SWITCH_INTERVAL_S = 0.001
 
 _CLOSE_S = 5.0
 """How long freeing the models may take beyond the drain timeout."""
+
+_TRACES_S = 1.0
+"""How long the last traces may take to be made, and then to be sent."""
 
 logger = logging.getLogger(__name__)
 
@@ -76,6 +80,7 @@ class Server:
         self._health = Health()
         admission = admission_from(settings)
         self._monitor = Monitor(settings, self._repository, self._health, admission=admission, is_ready=self._is_ready)
+        self._tracer = tracer_from(settings)
         regions = Regions(enabled=settings.allow_client_shm, allow_remote=settings.allow_remote_shared_memory)
         self._servicer = Servicer(
             self._repository,
@@ -91,6 +96,7 @@ class Server:
                 TraceRpcs(self._repository, TraceBook()),
                 LogRpcs(settings.log_options()),
             ],
+            tracer=self._tracer,
         )
         self._access = make_access(settings.token_file, settings.admin_token_file, settings.grpc_restricted_protocol)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -241,6 +247,8 @@ class Server:
         self._poller.close()
         self._control.close()
         self._repository.close(timeout_s)
+        if self._tracer is not None:
+            self._tracer.close(_TRACES_S)
         self._uploads.close()
 
     async def _wait_or_hurry(self, seconds: float) -> None:

@@ -6,7 +6,7 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from google.protobuf.message import Message
 
@@ -19,6 +19,7 @@ from service.errors import UNEXPECTED, CancelledError, InternalError, InvalidArg
 from service.model_version import ModelVersion
 from service.request import InferResponse, Ticket
 from service.shared_memory import NO_MEMORY, Regions, RequestMemory
+from service.tracing import RequestTrace, Tracer
 from service.versions import parse_version
 
 _SHARED_MEMORY = "system_shared_memory"
@@ -80,6 +81,7 @@ class Servicer:
         is_live: Callable[[], bool] = lambda: True,
         regions: Regions | None = None,
         further: Sequence[Rpcs] = (),
+        tracer: Tracer | None = None,
     ) -> None:
         """Create the servicer.
 
@@ -92,6 +94,8 @@ class Servicer:
             is_live: whether the process and its workers are alive.
             regions: the shared memory that requests may name; None means that there is none.
             further: RPCs beside those of this class, each group in a file of its own.
+            tracer: transports ask it for a trace of each inference request, before they read its message; None means
+                that nothing is traced.
         """
         self._catalog = catalog
         self._data_plane = data_plane
@@ -101,6 +105,7 @@ class Servicer:
         self._is_live = is_live
         self._regions = Regions(enabled=False) if regions is None else regions
         self._further = further
+        self.tracer: Final = tracer
 
     def unary_methods(self) -> UnaryMethods:
         """Return the type of the request and the method of each unary RPC but ModelInfer."""
@@ -124,6 +129,7 @@ class Servicer:
         deadline: float | None,
         done: Callable[[bytes | SignetError], None],
         caller: Caller = UNKNOWN,
+        trace: RequestTrace | None = None,
     ) -> Ticket:
         """Take one inference request.
 
@@ -132,10 +138,13 @@ class Servicer:
             deadline: when the caller stops to wait, on the monotonic clock in seconds; None means never.
             done: called exactly once, from any thread, with the serialized ModelInferResponse or the failure.
             caller: who asks; for one who may not use shared memory, no region exists.
+            trace: of the request, from ``tracer``; ended here.
         """
         memory = RequestMemory(self._regions) if self._regions.is_open_to(caller) else NO_MEMORY
         request = codec.MessageRequest(message, memory)
-        ticket = self._data_plane.submit(request, deadline, partial(_encode, memory, done))
+        if trace is not None:
+            done = partial(_end_trace, trace, done)
+        ticket = self._data_plane.submit(request, deadline, partial(_encode, memory, done), trace)
         return _MemoryTicket(ticket, memory) if memory.outputs else ticket
 
     def stream_infer(
@@ -144,9 +153,10 @@ class Servicer:
         deadline: float | None,
         done: Callable[[bytes | SignetError], None],
         caller: Caller,
+        trace: RequestTrace | None = None,
     ) -> Ticket:
         """Take one request of a stream, as ``infer`` does; an answer comes as a serialized ModelStreamInferResponse."""
-        return self.infer(message, deadline, partial(_encode_for_stream, done), caller)
+        return self.infer(message, deadline, partial(_encode_for_stream, done), caller, trace)
 
     def stream(self) -> AbstractContextManager[None]:
         """Hold an open stream during a block.
@@ -262,6 +272,11 @@ def _answer(memory: RequestMemory, result: InferResponse | SignetError) -> bytes
     except Exception:
         logger.exception("unexpected error while encoding the answer of model '%s'", result.model_name)
         return InternalError(UNEXPECTED)
+
+
+def _end_trace(trace: RequestTrace, done: Callable[[bytes | SignetError], None], answer: bytes | SignetError) -> None:
+    trace.end(answer if isinstance(answer, SignetError) else None)
+    done(answer)
 
 
 def _encode_for_stream(done: Callable[[bytes | SignetError], None], answer: bytes | SignetError) -> None:

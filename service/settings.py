@@ -233,6 +233,14 @@ class Settings(BaseSettings):
     allow_core_dumps: bool = Field(
         default=False, description="Let a crash leave a core dump, in which callers' data and weights can be read."
     )
+    otlp_endpoint: str | None = Field(
+        None,
+        description="Send OpenTelemetry spans of requests to the collector at this URL, such as http://collector:4317, "
+        "over gRPC.",
+    )
+    otlp_sampling_rate: Annotated[FiniteFloat, Ge(0), Le(1)] = Field(
+        0.01, description="The share of requests to trace among those whose callers do not say; 1 means all."
+    )
     log_info: bool = Field(default=True, description="Log events that an operator wants to know of.")
     log_warning: bool = Field(default=True, description="Log events that may be a problem.")
     log_error: bool = Field(default=True, description="Log events that are a problem.")

@@ -34,6 +34,7 @@ LAYERS = [
         "open_connections",
         "model_scan",
         "core_dumps",
+        "tracing",
     },
     {
         *("signature", "parameters", "raw_tensor", "layouts", "status", "shared_memory", "system_region"),
@@ -49,8 +50,8 @@ LAYERS = [
     {"queue_options", "settings", "labels", "warm_up_samples", "load_plan", "model_places", "uploads"},
     {"model_version", "admission"},
     {"input_checks", "warm_up", "row_probe", "model_entry", "retirement"},
-    {"catalog"},
-    {"repository", "slow_log"},
+    {"catalog", "spans"},
+    {"repository", "slow_log", "telemetry"},
     {"watchdog", "banner", "data_plane", "loading", "inspection", "model_control", "repository_poller"},
     {"servicer"},
     {"shared_memory_rpcs", "repository_rpcs", "trace_rpcs", "log_rpcs"},
@@ -73,6 +74,7 @@ OWNERS = {
     "grpc_health": {"transports", "server"},
     "pygrpc_native": {"transports"},
     "grpc_reflection": {"transports", "server"},
+    "opentelemetry": {"spans"},
     "protos": {
         *("codec", "statistics_codec", "stream_codec", "versions", "servicer", "transports", "server", *FAMILY),
         *("shared_memory_rpcs", "repository_rpcs", "trace_rpcs", "log_rpcs"),

@@ -5,10 +5,10 @@ uv=$1
 options="--universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header --quiet"
 # shellcheck disable=SC2086 # the options are words
 compile() { "$uv" pip compile $options "$@"; }
-compile pyproject.toml --extra cpu --extra client --group dev --override requirements/overrides.txt --output-file requirements/dev.lock
+compile pyproject.toml --extra cpu --extra client --extra tracing --group dev --override requirements/overrides.txt --output-file requirements/dev.lock
 # The images' are parts of the first one, so that what is tested is what is shipped.
 for device in cpu gpu; do
-  compile pyproject.toml --extra "$device" --constraint requirements/dev.lock \
+  compile pyproject.toml --extra "$device" --extra tracing --constraint requirements/dev.lock \
     --output-file "requirements/image-$device.lock"
 done
 compile requirements/image-build.in --constraint requirements/dev.lock --output-file requirements/image-build.lock

@@ -161,9 +161,11 @@ class GrpcioTransport:
         remaining_s = context.time_remaining()
         deadline = None if remaining_s is None else time.monotonic() + remaining_s
         try:
+            tracer = self._servicer.tracer
+            trace = None if tracer is None else tracer.begin(context.invocation_metadata() or ())
             message = parse(pb.ModelInferRequest, data)
             caller = self._callers(context.peer())
-            ticket = self._servicer.infer(message, deadline, partial(self._completions.put, answer), caller)
+            ticket = self._servicer.infer(message, deadline, partial(self._completions.put, answer), caller, trace)
         except Exception as error:  # noqa: BLE001 - likewise
             return await abort(context, error)
         try:

@@ -227,10 +227,12 @@ class Front:
             call.finish(error)
 
     def _infer(self, call: _Call, payload: bytes, details: _Details) -> None:
-        _, peer, remaining_s = details
+        metadata, peer, remaining_s = details
         deadline = None if remaining_s is None else time.monotonic() + remaining_s
+        tracer = self._servicer.tracer
+        trace = None if tracer is None else tracer.begin(metadata)
         message = parse(pb.ModelInferRequest, payload)
-        call.ticket = self._servicer.infer(message, deadline, call.finish, caller_of(peer))
+        call.ticket = self._servicer.infer(message, deadline, call.finish, caller_of(peer), trace)
 
     def _cancel(self, number: int, method: int) -> None:
         call = self._calls.get(number)

@@ -58,7 +58,8 @@ class InferStream:
         self._lasting = lasting
         remaining_s = context.time_remaining()
         self._deadline = None if remaining_s is None else time.monotonic() + remaining_s
-        self._failure_ends_stream = _STATUS_HEADER in map(tuple, context.invocation_metadata() or ())
+        self._metadata = tuple(context.invocation_metadata() or ())
+        self._failure_ends_stream = _STATUS_HEADER in map(tuple, self._metadata)
         self._caller = caller
         self._held = Allowance(MAX_REQUESTS, MAX_BYTES)
         # After the last request stands why there is none after it: None for the client's end, else an error.
@@ -91,12 +92,14 @@ class InferStream:
             self._taken.put_nowait(None)
 
     def _take(self, data: bytes) -> None:
+        tracer = self._servicer.tracer
+        trace = None if tracer is None else tracer.begin(self._metadata)
         message = parse(pb.ModelInferRequest, data)
         answer = self._completions.future()
         self._held.use(requests=1, nbytes=len(data))
         answer.add_done_callback(partial(self._hold_answer, len(data)))
         done = partial(self._completions.put, answer)
-        ticket = self._servicer.stream_infer(message, self._deadline, done, self._caller)
+        ticket = self._servicer.stream_infer(message, self._deadline, done, self._caller, trace)
         head = pb.ModelInferRequest(id=message.id, model_name=message.model_name, model_version=message.model_version)
         self._taken.put_nowait(_Taken(head, ticket, answer))
 

@@ -69,6 +69,8 @@ VALUES = {
     "drain_delay": ("1.5", 1.5),
     "drain_timeout": ("0", 0.0),
     "allow_core_dumps": ("true", True),
+    "otlp_endpoint": ("http://collector:4317", "http://collector:4317"),
+    "otlp_sampling_rate": ("0.5", 0.5),
     "log_info": ("false", False),
     "log_warning": ("false", False),
     "log_error": ("false", False),
