@@ -13,6 +13,7 @@ from protos.model_config_pb2 import (
     ModelOutput,
     SignatureConfig,
 )
+from service.devices import Instances
 from service.reshaping import Reshaping
 from service.signature import OPEN, Signature, TensorSpec
 
@@ -37,7 +38,11 @@ class CompletedConfig:
     """The configuration of a loaded model: every question has an answer, and the answers agree. Immutable."""
 
     def __init__(
-        self, base: ModelConfig, default_signature: str | None, completed: Mapping[str, CompletedSignature]
+        self,
+        base: ModelConfig,
+        default_signature: str | None,
+        completed: Mapping[str, CompletedSignature],
+        instances: Sequence[Instances],
     ) -> None:
         """Hold what ``config_completion.complete`` has put together.
 
@@ -45,12 +50,13 @@ class CompletedConfig:
             base: what holds for every signature; describes none of them.
             default_signature: the signature that the plain model name stands for, or None.
             completed: every signature that is served, by name.
+            instances: the workers on each device.
         """
         self.default_signature: Final = default_signature
         self.signatures: Final = {name: each.signature for name, each in completed.items()}
         self.label_filenames: Final = {name: _label_filenames(each.config) for name, each in completed.items()}
         self.reshapings: Final = {name: Reshaping.of(each.config) for name, each in completed.items()}
-        self.instance_count: Final = sum(group.count for group in base.instance_group)
+        self.instance_count: Final = sum(each.count for each in instances)
         self._base = base
         self._configs = {name: each.config for name, each in completed.items()}
         self._summary = json.dumps({name: _summary(config) for name, config in self._configs.items()})

@@ -13,7 +13,6 @@ from protos.model_config_pb2 import (
     ModelConfig,
     ModelDynamicBatching,
     ModelInput,
-    ModelInstanceGroup,
     ModelOutput,
     ModelWarmup,
     SignatureConfig,
@@ -21,15 +20,14 @@ from protos.model_config_pb2 import (
 from service.completed_config import CompletedConfig, CompletedSignature
 from service.config_tensors import Entry, Pair, PairedSignature, complete_entry, pair_signature
 from service.datatypes import BYTES
+from service.devices import CPU, Device
 from service.errors import LoadError
+from service.instance_groups import complete_instance_groups, instances
 from service.model_config import BACKEND, MODEL_FILENAME, PLATFORM, parameter
 from service.signature import OPEN, Signature, TensorSpec
 
 SERVING_DEFAULT: Final = "serving_default"
 """The signature that exports mean for callers who name none."""
-
-MAX_INSTANCES: Final = 1024
-"""Most workers of a model. Each is a thread; a number that is mistyped must not take those of the whole machine."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +40,9 @@ class ConfigDefaults:
         default_signature: the signature that requests run which name none.
         auto_complete: whether a missing max_batch_size and a missing scheduler are filled in. Inputs and outputs always
             are: they are known.
-        instance_count: workers of a model without ``instance_group``; the default is Triton's for TensorFlow on a CPU.
+        devices: those that models may run on.
+        instance_count: workers on each device of a model without ``instance_group``; the default is Triton's for
+            TensorFlow on a CPU, and on a GPU lets one run compute while another copies.
         allowed_batch_sizes: of runs of up to ``default_max_batch_size`` rows, which is the last one; none for any size.
         max_enqueued_batches: how many full batches of a signature may wait; 0 for no limit.
         pads_variable_lengths: whether requests of different lengths share runs, the shorter ones filled up with zeros.
@@ -52,6 +52,7 @@ class ConfigDefaults:
     max_queue_delay_us: int = 0
     default_signature: str | None = None
     auto_complete: bool = True
+    devices: tuple[Device, ...] = (CPU,)
     instance_count: int = 2
     allowed_batch_sizes: tuple[int, ...] = ()
     max_enqueued_batches: int = 0
@@ -111,7 +112,8 @@ def complete(
         )
         for name, signature in signatures.items()
     }
-    return CompletedConfig(_complete_base(config, model, defaults), default, completed)
+    base = _complete_base(config, model, defaults)
+    return CompletedConfig(base, default, completed, instances(base.instance_group, defaults.devices))
 
 
 def _choose_default(config: ModelConfig, model: str, names: Sequence[str], defaults: ConfigDefaults) -> str | None:
@@ -259,20 +261,5 @@ def _complete_base(config: ModelConfig, model: str, defaults: ConfigDefaults) ->
     for buffer in ("input_pinned_memory", "output_pinned_memory"):
         if not config.optimization.HasField(buffer):
             getattr(base.optimization, buffer).enable = True
-    _complete_instance_groups(base, defaults)
+    complete_instance_groups(base, defaults.devices, defaults.instance_count)
     return base
-
-
-def _complete_instance_groups(base: ModelConfig, defaults: ConfigDefaults) -> None:
-    if not base.instance_group:
-        base.instance_group.add(name=base.name, count=defaults.instance_count)
-    for index, group in enumerate(base.instance_group):
-        group.name = group.name or f"{base.name}_{index}"
-        if group.kind == ModelInstanceGroup.KIND_AUTO:
-            group.kind = ModelInstanceGroup.KIND_CPU
-        if group.count < 0:
-            raise LoadError(f"model '{base.name}': instance_group '{group.name}' has a count of {group.count}")
-        group.count = group.count or 1
-    count = sum(group.count for group in base.instance_group)
-    if count > MAX_INSTANCES:
-        raise LoadError(f"model '{base.name}': instance_group has a count of {count}; at most {MAX_INSTANCES} can run")

@@ -39,7 +39,7 @@ class UnimplementedError(SignetError):
 
 
 class ResourceExhaustedError(SignetError):
-    """The answer is larger than a message can be, or too many regions are open."""
+    """The answer is larger than a message can be, too many regions are open, or a device has no memory left."""
 
 
 class DeadlineExceededError(SignetError):

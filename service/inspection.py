@@ -68,7 +68,7 @@ class InspectedVersion:
             model=self.model,
             signatures=self.signatures,
             unavailable=self.unavailable,
-            defaults=ConfigDefaults(),
+            defaults=ConfigDefaults(devices=saved_model.devices()),
         )
         return config_text(completed.as_file())
 

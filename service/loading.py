@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -11,8 +12,10 @@ from protos.model_config_pb2 import ModelConfig
 from service import saved_model
 from service.completed_config import CompletedConfig
 from service.config_completion import ConfigDefaults, complete
+from service.devices import DeviceChoice, DeviceKind, Instances
 from service.errors import LoadError
 from service.ignored_fields import ignored_fields
+from service.instance_groups import complete_instance_groups, instances
 from service.labels import read_labels
 from service.layouts import model_directory, saved_model_directory
 from service.model_config import MODEL_FILENAME, graph_tags, thread_counts
@@ -27,34 +30,38 @@ logger = logging.getLogger(__name__)
 
 
 def configure_runtime(configs: Mapping[str, ModelConfig], settings: Settings) -> None:
-    """Fix what all models of the process share, before TensorFlow starts: thread counts and op libraries.
+    """Fix what all models of the process share, before TensorFlow starts: thread counts, devices and op libraries.
 
     Args:
         configs: of every model, by name.
         settings: of the server; a model's own number of threads goes before it.
 
     Raises:
-        LoadError: two models want different numbers of threads; the text names both.
+        LoadError: two models want different numbers of threads (the text names both), or there is no such GPU.
     """
     counts = {name: thread_counts(config, model=name) for name, config in configs.items()}
+    device = DeviceChoice.parse(settings.device)
     saved_model.configure(
         saved_model.RuntimeOptions(
             intra_op_threads=_agreed("TF_NUM_INTRA_THREADS", {name: each.intra_op for name, each in counts.items()})
             or settings.intra_op_threads,
             inter_op_threads=_agreed("TF_NUM_INTER_THREADS", {name: each.inter_op for name, each in counts.items()})
             or settings.inter_op_threads,
+            device=device,
             op_libraries=(
                 *settings.op_library,
                 *(Path(library) for each in configs.values() for library in each.model_operations.op_library_filename),
             ),
         )
     )
+    if device.kind is DeviceKind.GPU:  # better said now than by every model
+        saved_model.devices()
 
 
 def runtime_in_force() -> str:
     """Return what TensorFlow was told and what it found, for the log."""
     options = saved_model.options_in_force()
-    devices = ", ".join(saved_model.devices()) or "no devices before the first model"
+    devices = ", ".join(saved_model.devices_in_use()) or "no devices before the first model"
     threads = f"{options.intra_op_threads} threads within an op, {options.inter_op_threads} for ops side by side"
     return f"{devices}; {threads}"
 
@@ -115,17 +122,19 @@ class VersionLoader:
         """
         _check_process(config, name)
         path = saved_model_directory(directory, config.default_model_filename or MODEL_FILENAME)
+        defaults = replace(self._defaults, devices=saved_model.devices())
         servable = saved_model.load(
             path,
             model=name,
             version=version,
             tags=graph_tags(config),
+            instances=_instances(config, name, defaults),
             scan=self._settings.scan_models,
             graphs=self._graphs,
         )
         with ExitStack() as undone_on_failure:
             undone_on_failure.callback(servable.close)
-            completed, samples = _complete(config, servable, model_directory(directory), name, self._defaults)
+            completed, samples = _complete(config, servable, model_directory(directory), name, defaults)
             labels = read_labels(completed, model_directory(directory), model=name)
             oversize = self._settings.oversize_requests
             loaded = ModelVersion(name, version, servable, completed, oversize=oversize, labels=labels)
@@ -136,6 +145,13 @@ class VersionLoader:
         for field in ignored_fields(config):
             logger.warning("model '%s': the configuration's %s means nothing here and is ignored", name, field)
         return loaded
+
+
+def _instances(config: ModelConfig, name: str, defaults: ConfigDefaults) -> tuple[Instances, ...]:
+    """Return where a model is to be put, which must be known before the rest of its configuration can be completed."""
+    groups = ModelConfig(name=name, instance_group=config.instance_group)
+    complete_instance_groups(groups, defaults.devices, defaults.instance_count)
+    return instances(groups.instance_group, defaults.devices)
 
 
 def _complete(

@@ -183,10 +183,8 @@ def _scheduling_wishes(config: ModelConfig) -> Iterator[str]:
 
 
 def _group_wishes(group: ModelInstanceGroup) -> Iterator[str]:
-    if group.kind == ModelInstanceGroup.KIND_GPU:
-        yield "instance_group { kind: KIND_GPU }"
     for field, _ in group.ListFields():
-        if field.name not in ("name", "kind", "count", "rate_limiter", "host_policy"):
+        if field.name not in ("name", "kind", "count", "gpus", "rate_limiter", "host_policy"):
             yield f"instance_group {{ {field.name} }}"
 
 

@@ -170,6 +170,10 @@ class ModelVersion:
         reshaping = self.config.reshapings[signature]
         return reshaping.to_callers(self.servable.run(signature, reshaping.to_model(inputs), outputs))
 
+    def run_everywhere(self, signature: str, inputs: Mapping[str, np.ndarray], outputs: Sequence[str]) -> None:
+        """Run a signature once on each device that it may run on, at once, in the calling thread; raises as ``run``."""
+        self.servable.run_everywhere(signature, self.config.reshapings[signature].to_model(inputs), outputs)
+
     def _run(self, key: Hashable, inputs: Mapping[str, np.ndarray], outputs: Sequence[str]) -> Mapping[str, np.ndarray]:
         return self.run(_signature_of(key), inputs, outputs)
 

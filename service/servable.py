@@ -5,11 +5,12 @@ from typing import Protocol
 
 import numpy as np
 
+from service.devices import Device
 from service.signature import Signature
 
 
 class Servable(Protocol):
-    """One loaded version of a model: one copy of its weights, all of its signatures.
+    """One loaded version of a model: its weights, once on each of its devices, and all of its signatures.
 
     ``run`` may be called from many threads at once. ``close`` must not be called while a run is in flight.
     """
@@ -37,9 +38,18 @@ class Servable(Protocol):
 
         Raises:
             InternalError: the model failed; the text is the model's own.
+            ResourceExhaustedError: it took more memory than there is.
             InvalidArgumentError: two inputs that are one tensor of the model have different values.
             UnavailableError: the servable is closed.
         """
+        ...
+
+    def run_everywhere(self, signature: str, inputs: Mapping[str, np.ndarray], outputs: Sequence[str]) -> None:
+        """Run one signature once on each device that it may run on, in the calling thread. Raises as ``run`` does."""
+        ...
+
+    def device_runs(self) -> Mapping[Device | None, int]:
+        """How many runs each device has begun since it was loaded, also for other models that share its copy."""
         ...
 
     def close(self) -> None:

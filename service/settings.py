@@ -5,11 +5,13 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from annotated_types import Ge, Le, MinLen
-from pydantic import Field, FiniteFloat, field_validator
+from pydantic import AfterValidator, Field, FiniteFloat, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from batching.options import Oversize
-from service.config_completion import MAX_INSTANCES, ConfigDefaults
+from service.config_completion import ConfigDefaults
+from service.devices import DeviceChoice
+from service.instance_groups import MAX_INSTANCES
 from service.logs import LogFormat, LogOptions
 from service.model_scan import ModelScan
 from service.tensorflow_serving import with_batching_parameters
@@ -208,7 +210,11 @@ class Settings(BaseSettings):
         default=False, description="Let clients on other hosts use this host's shared memory, too."
     )
     instance_count: Annotated[int, Ge(1), Le(MAX_INSTANCES)] = Field(
-        2, description="Workers that run batches of one model at a time, where not configured."
+        2, description="Workers that run batches of one model at a time on each device, where not configured."
+    )
+    device: Annotated[str, AfterValidator(lambda text: str(DeviceChoice.parse(text)))] = Field(
+        "auto",
+        description="What models run on: GPUs where there are any (auto), cpu, all GPUs (gpu) or some (gpu:0,1).",
     )
     intra_op_threads: _Count = Field(
         0, description="Threads within one operation; 0 takes the CPU limit of the container or the machine."

@@ -8,8 +8,9 @@ from typing import Final
 
 from protos.model_config_pb2 import ModelVersionPolicy
 from protos.tensorflow_serving_pb2 import OTHER, BatchingParameters, ModelConfig, ModelServerConfig
-from service.config_completion import MAX_INSTANCES, ConfigDefaults
+from service.config_completion import ConfigDefaults
 from service.errors import LoadError
+from service.instance_groups import MAX_INSTANCES
 from service.model_config import parse_file
 
 PLATFORM: Final = "tensorflow"

@@ -152,7 +152,7 @@ class _WarmUp:
     def _run(self, run: _Run) -> None:
         signature = run.served.signature
         try:
-            self._loaded.run(signature.name, run.inputs, [spec.name for spec in signature.outputs])
+            self._loaded.run_everywhere(signature.name, run.inputs, [spec.name for spec in signature.outputs])
         except SignetError as error:
             self._unsuited.add(signature.name)
             # Strings have a meaning that only the model knows: that the empty one does not suit it is no surprise.

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from service.datatypes import DATATYPES
+from service.devices import CPU
 from service.signature import Effect, Signature, TensorSpec
 
 Function = Callable[[Mapping[str, np.ndarray]], Mapping[str, np.ndarray]]
@@ -37,6 +38,12 @@ class FakeServable:
             self.runs.append((signature, rows, tuple(outputs)))
         made = self._functions[signature](inputs)
         return {name: made[name] for name in outputs if name in made}
+
+    def run_everywhere(self, signature: str, inputs: Mapping[str, np.ndarray], outputs: Sequence[str]) -> None:
+        self.run(signature, inputs, outputs)
+
+    def device_runs(self):
+        return {CPU: len(self.runs)}
 
     def close(self) -> None:
         self.closed = True

@@ -18,6 +18,7 @@ PACKAGES = {"saved_model", "transports", "metrics", "http"}
 FAMILY = {
     *("model_config", "config_tensors", "reshaping", "config_completion", "completed_config", "tensorflow_serving"),
     "ignored_fields",
+    "instance_groups",
 }
 LAYERS = [
     {"__init__"},
@@ -34,6 +35,7 @@ LAYERS = [
         "open_connections",
         "model_scan",
         "core_dumps",
+        "devices",
         "tracing",
     },
     {

@@ -57,6 +57,7 @@ def families(readings: Sequence[VersionReading]) -> Iterator[Metric]:
     for version in readings:
         load.add_metric(version.labels, version.load_s)
     yield load
+    yield _device_runs(readings)
     signatures = [signature for reading in readings for signature in reading.signatures]
     for name, text, value_of in _GAUGES:
         gauge = GaugeMetricFamily(name, text, labels=_LABELS)
@@ -71,6 +72,16 @@ def families(readings: Sequence[VersionReading]) -> Iterator[Metric]:
     yield _drops(signatures)
     yield _latencies(signatures)
     yield _sizes(signatures)
+
+
+def _device_runs(readings: Sequence[VersionReading]) -> Metric:
+    family = CounterMetricFamily(
+        "signet_device_runs", "Runs of the model by device, warm-up included.", labels=(*_LABELS[:2], "device")
+    )
+    for reading in readings:
+        for device, runs in reading.device_runs.items():
+            family.add_metric((*reading.labels, device), runs)
+    return family
 
 
 def _drops(signatures: Sequence[SignatureReading]) -> Metric:

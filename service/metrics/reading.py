@@ -1,10 +1,11 @@
 """The numbers of every ready version at one moment, from which the families of metrics are made."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from batching.counts import Counts, LaneCounts
+from service.devices import Device
 from service.model_statistics import Statistics, sum_of
 from service.model_version import ModelVersion, ServedSignature
 from service.repository import Repository
@@ -50,6 +51,7 @@ class VersionReading:
         statistics: the sums over its signatures.
         pending: requests that wait.
         load_s: how long it took to load, in seconds.
+        device_runs: how many runs each device has begun, by its name.
         signatures: each one's numbers.
     """
 
@@ -57,6 +59,7 @@ class VersionReading:
     statistics: Statistics
     pending: int
     load_s: float
+    device_runs: Mapping[str, int]
     signatures: Sequence[SignatureReading]
 
 
@@ -74,8 +77,13 @@ def _read_version(loaded: ModelVersion) -> VersionReading:
     counts = loaded.scheduler.counts()
     labels = label(loaded.name), str(loaded.version)
     signatures = [_read_signature(labels, name, served, counts) for name, served in loaded.signatures.items()]
+    device_runs = {_name(device): runs for device, runs in loaded.servable.device_runs().items()}
     statistics = sum_of(signature.statistics for signature in signatures)
-    return VersionReading(labels, statistics, counts.queued_tasks, loaded.load_s, signatures)
+    return VersionReading(labels, statistics, counts.queued_tasks, loaded.load_s, device_runs, signatures)
+
+
+def _name(device: Device | None) -> str:
+    return "any" if device is None else str(device)
 
 
 def _read_signature(labels: tuple[str, str], name: str, served: ServedSignature, counts: Counts) -> SignatureReading:

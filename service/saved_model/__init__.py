@@ -5,11 +5,14 @@ is imported by the first ``load`` or ``describe``, after ``configure``.
 """
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from service.devices import CPU, Device, Instances
 from service.model_scan import ModelJudge, ModelScan
 from service.saved_model import process
+from service.saved_model.graph_options import SERVE, GraphOptions
 from service.saved_model.options import RuntimeOptions
 from service.saved_model.shared_graphs import SharedGraphs
 
@@ -17,10 +20,18 @@ if TYPE_CHECKING:
     from service.saved_model.loader import Description
     from service.saved_model.servable import SavedModelServable
 
-__all__ = ["RuntimeOptions", "SharedGraphs", "configure", "describe", "devices", "load", "options_in_force"]
+__all__ = [
+    "RuntimeOptions",
+    "SharedGraphs",
+    "configure",
+    "describe",
+    "devices",
+    "devices_in_use",
+    "load",
+    "options_in_force",
+]
 
-SERVE = frozenset({"serve"})
-"""The tags of a graph that is meant for serving."""
+_ON_THE_CPU = (Instances(CPU, 1),)
 
 
 def configure(options: RuntimeOptions) -> None:
@@ -39,13 +50,21 @@ def options_in_force() -> RuntimeOptions:
     return process.chosen()
 
 
-def devices() -> list[str]:
-    """Return the devices that TensorFlow can use, such as ``CPU:0``; none before the first ``load`` has started it."""
-    if "tensorflow" not in sys.modules:
-        return []
+def devices() -> tuple[Device, ...]:
+    """Return the devices that models may be put on; TensorFlow starts.
+
+    Raises:
+        LoadError: the chosen ones are not there.
+    """
+    process.chosen()
     from service.saved_model import sessions  # noqa: PLC0415, as in `load`
 
-    return sessions.devices()
+    return sessions.available_devices()
+
+
+def devices_in_use() -> list[str]:
+    """Return their names, such as ``CPU:0``; none before the first ``load`` has started TensorFlow."""
+    return [str(device) for device in devices()] if "tensorflow" in sys.modules else []
 
 
 def load(
@@ -54,6 +73,7 @@ def load(
     model: str,
     version: int,
     tags: frozenset[str] = SERVE,
+    instances: Sequence[Instances] = _ON_THE_CPU,
     scan: ModelScan = ModelScan.WARN,
     graphs: SharedGraphs | None = None,
 ) -> "SavedModelServable":
@@ -64,6 +84,7 @@ def load(
         model: the model's name, for error texts and the log.
         version: the version's number, likewise.
         tags: the tags of the graph to load.
+        instances: the devices, of which each gets a copy of the weights, with the workers that will run on each.
         scan: what happens when the graph reaches beyond the model, which is known before any of it runs.
         graphs: those that this one may be shared with; by default none.
 
@@ -75,7 +96,15 @@ def load(
     from service.saved_model import loader  # noqa: PLC0415, TensorFlow must start after its settings are fixed
 
     judge = ModelJudge(scan, model=model, version=version)
-    return loader.load(path, model=model, version=version, tags=tags, judge=judge, graphs=graphs or SharedGraphs())
+    return loader.load(
+        path,
+        model=model,
+        version=version,
+        options=GraphOptions(tags, tuple(each.device for each in instances)),
+        instances=instances,
+        judge=judge,
+        graphs=graphs or SharedGraphs(),
+    )
 
 
 def describe(path: Path, tags: frozenset[str] = SERVE) -> "Description":

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 
 import tensorflow as tf
 
+from service.devices import Device
 from service.errors import LoadError
 from service.saved_model.blueprint import SetupStep
 from service.saved_model.broken_files import BrokenFilesError
@@ -13,6 +14,7 @@ from service.saved_model.constants import SharedConstant
 from service.saved_model.graph_index import GraphIndex
 from service.saved_model.importing import import_served
 from service.saved_model.model_errors import shorten
+from service.saved_model.placement import placed
 from service.saved_model.readiness import StateUse
 from service.saved_model.refinement import RefinedBlueprint
 from service.saved_model.sessions import session_config
@@ -24,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 class LiveGraph:
-    """A Session with restored state, and a runner for each signature that can be served on it.
+    """A Session on one device with restored state, and a runner for each signature that can be served on it.
 
     Attributes:
         way: how the SavedModel was read.
@@ -33,7 +35,7 @@ class LiveGraph:
         summary: what was dropped and shared, for the log.
     """
 
-    def __init__(self, blueprint: RefinedBlueprint) -> None:
+    def __init__(self, blueprint: RefinedBlueprint, device: Device | None) -> None:
         """Import the graph, restore its state and check each signature.
 
         Raises:
@@ -42,8 +44,9 @@ class LiveGraph:
         self.way = blueprint.way
         self.summary = blueprint.summary
         self.runners: dict[str, SignatureRunner] = {}
-        graph, self.failures = import_served(blueprint)
-        self._session = tf.compat.v1.Session(graph=graph, config=session_config())
+        self._device = device
+        graph, self.failures = import_served(blueprint, device)
+        self._session = tf.compat.v1.Session(graph=graph, config=session_config(device))
         imported = {name: bound for name, bound in blueprint.signatures.items() if name not in self.failures}
         try:
             self._assign(blueprint.constants)
@@ -64,7 +67,7 @@ class LiveGraph:
 
         All nodes are added before the first run, since a Session goes over its whole graph again for new ones.
         """
-        with self._session.graph.as_default():
+        with self._session.graph.as_default(), placed(self._device):
             assignments = [_assignment(constant) for constant in constants]
         while constants:
             assign, placeholder = assignments.pop()

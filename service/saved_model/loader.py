@@ -1,18 +1,20 @@
 """Loads a SavedModel the way that serves most of its signatures."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from service.devices import CPU, Instances
 from service.errors import LoadError
 from service.memory_limit import warn_if_too_large
 from service.model_scan import ModelJudge, ModelRefusedError
 from service.saved_model import from_meta_graph, from_object_graph
 from service.saved_model.blueprint import Blueprint
 from service.saved_model.broken_files import BrokenFilesError
+from service.saved_model.copies import Copies
 from service.saved_model.files import read_meta_graph
-from service.saved_model.live_graph import LiveGraph
+from service.saved_model.graph_options import GraphOptions
 from service.saved_model.memory import release_memory
 from service.saved_model.refinement import RefinedBlueprint, refine
 from service.saved_model.scan import scan
@@ -58,11 +60,18 @@ def describe(path: Path, tags: frozenset[str]) -> Description:
 
 
 def load(
-    path: Path, *, model: str, version: int, tags: frozenset[str], judge: ModelJudge, graphs: SharedGraphs
+    path: Path,
+    *,
+    model: str,
+    version: int,
+    options: GraphOptions,
+    instances: Sequence[Instances],
+    judge: ModelJudge,
+    graphs: SharedGraphs,
 ) -> SavedModelServable:
     """Load a SavedModel; see ``service.saved_model.load``."""
     prepare_tensorflow()
-    share = graphs.take(path, tags, (model, version), lambda: _load(path, model, version, tags, judge))
+    share = graphs.take(path, options, (model, version), lambda: _load(path, model, version, options, judge))
     if share.is_joined:
         logger.info(
             "model %r version %d: shares what was loaded for model %r version %d; signatures: %s",
@@ -71,30 +80,31 @@ def load(
             *share.loaded_for,
             ", ".join(share.graph.signatures),
         )
-    return SavedModelServable(model, version, share)
+    return SavedModelServable(model, version, share, instances)
 
 
-def _load(path: Path, model: str, version: int, tags: frozenset[str], judge: ModelJudge) -> ServedGraph:
+def _load(path: Path, model: str, version: int, options: GraphOptions, judge: ModelJudge) -> ServedGraph:
     warn_if_too_large(path, model=model, version=version)
-    bound, refused = bind_signatures(read_meta_graph(path, tags))
+    bound, refused = bind_signatures(read_meta_graph(path, options.tags))
     if not bound:
         raise LoadError(f"{path}: no signature can be served; {_list_reasons(refused) or 'the SavedModel has none'}")
-    graph, failures = _serve_most(path, tags, bound, judge)
+    graph, failures = _serve_most(path, options, bound, judge)
     unavailable = dict(sorted((refused | failures).items()))
     signatures = {name: one.signature for name, one in bound.items() if name not in failures}
     logger.info(
-        "model %r version %d: loaded from its %s; signatures: %s%s; %s",
+        "model %r version %d: loaded from its %s; signatures: %s%s; %s%s",
         model,
         version,
         graph.way,
         ", ".join(signatures),
         f"; unavailable: {_list_reasons(unavailable)}" if unavailable else "",
         graph.summary,
+        _describe_devices(graph),
     )
     return ServedGraph(graph, signatures, unavailable)
 
 
-def _serve_most(path: Path, tags: frozenset[str], bound: _Bound, judge: ModelJudge) -> tuple[LiveGraph, dict[str, str]]:
+def _serve_most(path: Path, options: GraphOptions, bound: _Bound, judge: ModelJudge) -> tuple[Copies, dict[str, str]]:
     """Return the graph that serves most of the signatures, and for each of the others why no way serves it.
 
     A way is given up before the next is tried, so that there are never two copies of the weights; only when none serves
@@ -102,7 +112,7 @@ def _serve_most(path: Path, tags: frozenset[str], bound: _Bound, judge: ModelJud
     """
     tried: list[tuple[_Way, dict[str, str]]] = []
     for way in _WAYS:
-        graph, failures = _bring_to_life(way, path, tags, bound, judge)
+        graph, failures = _bring_to_life(way, path, options, bound, judge)
         if graph is not None:
             if not failures:
                 return graph, {}
@@ -113,22 +123,24 @@ def _serve_most(path: Path, tags: frozenset[str], bound: _Bound, judge: ModelJud
         name: _list_reasons({way.name: failed[name] for way, failed in tried if name in failed}) for name in bound
     }
     best, failures = min(tried, key=lambda attempt: len(attempt[1]))
-    graph, failures = _bring_to_life(best, path, tags, bound, judge) if len(failures) < len(bound) else (None, failures)
+    graph, failures = (
+        _bring_to_life(best, path, options, bound, judge) if len(failures) < len(bound) else (None, failures)
+    )
     if graph is None:
         raise LoadError(f"{path}: no signature can be served; {_list_reasons(reasons)}")
     return graph, {name: reasons[name] for name in failures}
 
 
 def _bring_to_life(
-    way: _Way, path: Path, tags: frozenset[str], bound: _Bound, judge: ModelJudge
-) -> tuple[LiveGraph | None, dict[str, str]]:
+    way: _Way, path: Path, options: GraphOptions, bound: _Bound, judge: ModelJudge
+) -> tuple[Copies | None, dict[str, str]]:
     """Return the graph that one way yields, if any, and why each signature that it does not serve fails.
 
     Raises:
         LoadError: a file is broken, or the version is refused for what it would do; no other way is to be tried then.
     """
     try:
-        graph = LiveGraph(_read(way, path, tags, bound, judge))
+        graph = Copies(_read(way, path, options.tags, bound, judge), options.devices)
     except (BrokenFilesError, ModelRefusedError) as error:
         raise LoadError(f"{path}: {error}") from error
     except LoadError as error:
@@ -142,6 +154,17 @@ def _read(way: _Way, path: Path, tags: frozenset[str], bound: _Bound, judge: Mod
     if judge.looks:
         judge.judge(scan(blueprint))
     return refine(blueprint)
+
+
+def _describe_devices(graph: Copies) -> str:
+    """Tell of devices where there is a choice."""
+    if graph.devices == [CPU]:
+        return ""
+    listed = ", ".join("where its graph says" if device is None else str(device) for device in graph.devices)
+    parts = [f"; on {listed}", ", each with a copy of the weights" if len(graph.devices) > 1 else ""]
+    if graph.pinned:
+        parts.append(f"; on the first alone, for the state that is written: {', '.join(sorted(graph.pinned))}")
+    return "".join(parts)
 
 
 def _list_reasons(reasons: Mapping[str, str]) -> str:

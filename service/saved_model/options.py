@@ -1,8 +1,10 @@
 """What the whole process tells TensorFlow before it starts."""
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from service.devices import DeviceChoice
 
 
 @dataclass(frozen=True)
@@ -13,6 +15,7 @@ class RuntimeOptions:
         intra_op_threads: threads that one op may use.
         inter_op_threads: threads that run ops beside each other.
         omp_threads: threads of the OpenMP runtime, which some CPU libraries use.
+        device: what models may run on.
         op_libraries: shared objects that register further ops.
         log_level: the lowest level of TensorFlow's own log lines that are shown, as in ``logging``. At WARNING it
             writes a line for each run that fails.
@@ -21,6 +24,7 @@ class RuntimeOptions:
     intra_op_threads: int = 0
     inter_op_threads: int = 0
     omp_threads: int = 0
+    device: DeviceChoice = field(default_factory=DeviceChoice)
     op_libraries: tuple[Path, ...] = ()
     log_level: int = logging.ERROR
 

@@ -1,15 +1,19 @@
 """A loaded SavedModel, as the rest of the service sees it."""
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 import tensorflow as tf
 
-from service.errors import InternalError, InvalidArgumentError, UnavailableError
+from service.devices import Device, Instances
+from service.errors import InternalError, InvalidArgumentError, ResourceExhaustedError, UnavailableError
 from service.saved_model.model_errors import shorten
 from service.saved_model.shared_graphs import Share
 from service.signature import Signature
+
+Result = TypeVar("Result")
 
 
 class SavedModelServable:
@@ -19,10 +23,11 @@ class SavedModelServable:
     when a Session is closed under a run.
     """
 
-    def __init__(self, model: str, version: int, share: Share) -> None:
+    def __init__(self, model: str, version: int, share: Share, instances: Sequence[Instances]) -> None:
         self._name = f"model {model!r} version {version}"
         self._share = share
         self._graph = share.graph
+        self._workers = [each.count for each in instances]
         self._idle = threading.Condition(threading.Lock())
         self._runs = 0
         self._closed = False
@@ -43,17 +48,18 @@ class SavedModelServable:
         Raises:
             InternalError: the model failed; the text is the model's own.
             InvalidArgumentError: two inputs that are one tensor of the model have different values.
+            ResourceExhaustedError: it took more memory than there is.
             UnavailableError: the servable is closed.
         """
-        self._begin()
-        try:
-            return self._graph.live.runners[signature].run(inputs, outputs)
-        except tf.errors.OpError as error:
-            raise InternalError(f"{self._name} signature {signature!r}: {shorten(error.message)}") from error
-        except InvalidArgumentError as error:
-            raise InvalidArgumentError(f"{self._name} signature {signature!r}: {error}") from None
-        finally:
-            self._end()
+        return self._guarded(signature, lambda: self._graph.live.run(signature, inputs, outputs, self._workers))
+
+    def run_everywhere(self, signature: str, inputs: Mapping[str, np.ndarray], outputs: Sequence[str]) -> None:
+        """Run one signature once on each device; see ``Servable.run_everywhere``. Raises as ``run`` does."""
+        self._guarded(signature, lambda: self._graph.live.run_everywhere(signature, inputs, outputs))
+
+    def device_runs(self) -> Mapping[Device | None, int]:
+        """How many runs each device has begun; see ``Servable.device_runs``."""
+        return self._graph.live.runs()
 
     def close(self) -> None:
         """Let go of the graph once the runs in flight have ended; a second call does nothing."""
@@ -67,6 +73,20 @@ class SavedModelServable:
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"{self._runs} runs in flight"
         return f"<{type(self).__name__} {self._name}: {len(self.signatures)} signatures, {state}>"
+
+    def _guarded(self, signature: str, run: Callable[[], Result]) -> Result:
+        """Run, and say what fails in the service's words."""
+        self._begin()
+        try:
+            return run()
+        except tf.errors.ResourceExhaustedError as error:
+            raise ResourceExhaustedError(f"{self._name} signature {signature!r}: {shorten(error.message)}") from error
+        except tf.errors.OpError as error:
+            raise InternalError(f"{self._name} signature {signature!r}: {shorten(error.message)}") from error
+        except InvalidArgumentError as error:
+            raise InvalidArgumentError(f"{self._name} signature {signature!r}: {error}") from None
+        finally:
+            self._end()
 
     def _begin(self) -> None:
         with self._idle:

@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from service.saved_model.live_graph import LiveGraph
+from service.saved_model.copies import Copies
 from service.saved_model.memory import release_memory
 from service.signature import Signature
 
 
 class ServedGraph:
-    """A graph in one Session, with what is known of its signatures.
+    """A graph on its devices, with what is known of its signatures.
 
     Attributes:
         live: runs them.
@@ -17,7 +17,7 @@ class ServedGraph:
         unavailable: the others, each with the reason.
     """
 
-    def __init__(self, live: LiveGraph, signatures: Mapping[str, Signature], unavailable: Mapping[str, str]) -> None:
+    def __init__(self, live: Copies, signatures: Mapping[str, Signature], unavailable: Mapping[str, str]) -> None:
         self.live = live
         self.signatures = MappingProxyType(dict(signatures))
         self.unavailable = MappingProxyType(dict(unavailable))

@@ -1,7 +1,7 @@
 """Loaded graphs that several models may use: each is loaded once, and closed by the last who lets go of it."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -18,10 +18,10 @@ User = tuple[str, int]
 class _Copy:
     """One loaded graph with its users; an empty list means that it is closed, or about to be."""
 
-    def __init__(self, graph: "ServedGraph", contents: Contents, tags: frozenset[str], user: User) -> None:
+    def __init__(self, graph: "ServedGraph", contents: Contents, options: Hashable, user: User) -> None:
         self.graph: Final = graph
         self.contents: Final = contents
-        self.tags: Final = tags
+        self.options: Final = options
         self.loaded_for: Final = user
         self.users: Final = [user]
         self.writes: Final = any(each.effect is Effect.WRITING for each in graph.signatures.values())
@@ -52,7 +52,7 @@ class Share:
 class SharedGraphs:
     """The graphs that are loaded. May be used from any thread; loads are done one after the other.
 
-    A load joins a graph that was read from the very same files (a link, the same path twice) with the same tags; of
+    A load joins a graph that was read from the very same files (a link, the same path twice) with equal options; of
     directories with equal bytes only if asked to. Files count as they were when they were loaded: a load after they
     changed brings a graph of its own, while the other users go on with the old one.
 
@@ -75,7 +75,7 @@ class SharedGraphs:
         with self._lock:
             return f"<SharedGraphs {[copy.users for copy in self._copies]}>"
 
-    def take(self, path: Path, tags: frozenset[str], user: User, load: Callable[[], "ServedGraph"]) -> Share:
+    def take(self, path: Path, options: Hashable, user: User, load: Callable[[], "ServedGraph"]) -> Share:
         """Return the graph of a SavedModel, which ``load`` brings unless it is there.
 
         Raises:
@@ -83,21 +83,21 @@ class SharedGraphs:
         """
         with self._loading:
             contents = Contents(path)
-            for copy in self._candidates(tags, user):
+            for copy in self._candidates(options, user):
                 if self._is_same(copy.contents, contents) and self._join(copy, user):
                     return Share(self, copy, user, is_joined=True)
-            copy = _Copy(load(), contents, tags, user)
+            copy = _Copy(load(), contents, options, user)
             if contents.is_current():  # else nobody knows what was read: this graph is for its one user
                 with self._lock:
                     self._copies.append(copy)
             return Share(self, copy, user, is_joined=False)
 
-    def _candidates(self, tags: frozenset[str], user: User) -> list[_Copy]:
+    def _candidates(self, options: Hashable, user: User) -> list[_Copy]:
         with self._lock:
             return [
                 copy
                 for copy in reversed(self._copies)
-                if copy.tags == tags and not (copy.writes and user in copy.users)
+                if copy.options == options and not (copy.writes and user in copy.users)
             ]
 
     def _is_same(self, one: Contents, other: Contents) -> bool:

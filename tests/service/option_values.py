@@ -61,6 +61,7 @@ VALUES = {
     "allow_client_shm": ("false", False),
     "allow_remote_shared_memory": ("true", True),
     "instance_count": ("3", 3),
+    "device": ("gpu:0,2", "gpu:0,2"),
     "intra_op_threads": ("4", 4),
     "inter_op_threads": ("5", 5),
     "op_library": ("ops.so", (Path("ops.so"),)),

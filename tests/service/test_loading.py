@@ -8,8 +8,10 @@ from google.protobuf import text_format
 
 from protos.model_config_pb2 import ModelConfig
 from service import loading, memory_limit, saved_model
+from service.devices import DeviceChoice
 from service.errors import LoadError
 from service.loading import VersionLoader, configure_runtime
+from service.saved_model import process
 from service.settings import Settings
 from tests.service.serving import WAIT_S
 
@@ -55,6 +57,16 @@ def test_wish_of_a_model_goes_before_the_servers_option(chosen, configs, options
     configure_runtime(configs, Settings(**options))
 
     assert [(each.intra_op_threads, each.inter_op_threads) for each in chosen] == [expected]
+
+
+@pytest.mark.parametrize("choice", ["gpu", "gpu:1"])
+def test_gpu_that_is_not_there_ends_the_start(monkeypatch, choice):
+    monkeypatch.setattr(process, "_chosen", [])
+    for name in ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS", "TF_CPP_MIN_LOG_LEVEL"):
+        monkeypatch.setenv(name, "")
+
+    with pytest.raises(LoadError, match=f"--device {choice}: there is no GPU that TensorFlow can use"):
+        configure_runtime({}, Settings(device=choice))
 
 
 @pytest.mark.parametrize("parameter", ["TF_NUM_INTRA_THREADS", "TF_NUM_INTER_THREADS"])
@@ -153,6 +165,22 @@ def test_version_serves_its_signatures_as_the_options_say(load):
     assert served.max_batch_size == 16
     assert served.options.max_queue_delay_s == 0.0005
     assert loaded.config.instance_count == 3
+
+
+def test_model_is_put_and_warmed_up_on_every_device(load, monkeypatch):
+    monkeypatch.setattr(saved_model, "devices", DeviceChoice.parse("cpu:0,1").cpus)
+
+    loaded = load("module", instance_count=2)
+
+    assert loaded.config.instance_count == 4
+    ran = {str(device): runs for device, runs in loaded.servable.device_runs().items()}
+    assert set(ran) == {"CPU:0", "CPU:1"}
+    assert ran["CPU:0"] >= ran["CPU:1"] >= len(loaded.signatures)
+
+
+def test_model_that_wants_a_gpu_is_refused_where_there_is_none(load):
+    with pytest.raises(LoadError, match="'clip_0' asks for a GPU, but this server uses CPU:0"):
+        load("module", "instance_group { kind: KIND_GPU }")
 
 
 def test_reject_option_reaches_the_signatures(load):

@@ -1,0 +1,21 @@
+"""How a SavedModel is brought into memory; two loads with equal options may share what is loaded."""
+
+from dataclasses import dataclass, field
+
+from service.devices import CPU, Device
+
+SERVE = frozenset({"serve"})
+"""The tags of a graph that is meant for serving."""
+
+
+@dataclass(frozen=True)
+class GraphOptions:
+    """The options of one load.
+
+    Attributes:
+        tags: of the graph to load.
+        devices: each gets a copy of the weights; None among them leaves the choice to the graph and TensorFlow.
+    """
+
+    tags: frozenset[str] = field(default=SERVE)
+    devices: tuple[Device | None, ...] = (CPU,)
