@@ -7,7 +7,9 @@ import sys
 
 import pytest
 import typer
+from google.protobuf import text_format
 
+from protos.model_config_pb2 import ModelConfig
 from service import cli
 from service.settings import Settings
 from tests.documents import FILES, ROOT, blocks, commands
@@ -16,8 +18,10 @@ OF_OTHER_PROGRAMS = {"--port": "TensorFlow Serving", "--variant": "make bench", 
 """Options that stand in the texts as ours do, and whose they are."""
 
 SHELL_BLOCKS_OF_OTHERS = ("sh", "bash", "shell")
+LANGUAGES = {"console", "go", "java", "json", "protobuf", "python", "sh", "text", "yaml"}
 LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*[a-z0-9](?![\w_-])")
+FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 OURS = re.compile(r"`(--[^`\n]*)`|\bsignet ([^`\n]*)")
 
@@ -49,10 +53,22 @@ def test_options_exist(file):
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
-def test_files_of_the_project_that_are_named_exist(file):
-    named = re.findall(r"`((?:tests|clients|service|batching|tools|protos|docs)/[\w./-]*)`", file.read_text())
+def test_files_and_tests_that_are_named_exist(file):
+    named = re.findall(
+        r"`((?:tests|clients|service|batching|tools|protos|docs)/[\w./-]*)(?:::(\w+))?`", file.read_text()
+    )
 
-    assert [name for name in named if not (ROOT / name).exists()] == []
+    assert [name for name, _ in named if not (ROOT / name).exists()] == []
+    assert [test for name, test in named if test and f"def {test}(" not in (ROOT / name).read_text()] == []
+
+
+def test_every_claim_of_the_readme_names_what_shows_it():
+    text = (ROOT / "README.md").read_text()
+    tables = re.findall(r"^\| what \| shown by \|\n\| --- \| --- \|\n((?:\|.*\n)+)", text, re.MULTILINE)
+    lines = [line for table in tables for line in table.splitlines()]
+
+    assert len(lines) > 15
+    assert [line for line in lines if not re.search(r"\| `tests/[^`]+` \|$", line)] == []
 
 
 def test_every_option_is_told():
@@ -77,6 +93,21 @@ def test_every_error_of_the_troubleshooting_page_can_occur():
 @pytest.mark.parametrize("block", blocks(*SHELL_BLOCKS_OF_OTHERS), ids=str)
 def test_shell_block_that_no_test_executes_says_why(block):
     assert re.match(r"# Not executed by the tests.*[,;:] ", block.text)
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
+def test_code_stands_in_fences_that_name_its_language(file):
+    """So that no command escapes the tests that run commands."""
+    text = file.read_text()
+    opening = re.findall(r"^```.*$", text, re.MULTILINE)[::2]
+
+    assert [line for line in opening if line[3:].strip() not in LANGUAGES] == []
+    assert re.findall(r"\n\n {4,}\S.*", FENCE.sub("", text)) == []
+
+
+@pytest.mark.parametrize("block", blocks("protobuf"), ids=str)
+def test_protobuf_block_is_a_configuration(block):
+    text_format.Parse(block.text, ModelConfig())
 
 
 @pytest.mark.parametrize("block", blocks("python"), ids=str)

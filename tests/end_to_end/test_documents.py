@@ -69,7 +69,7 @@ def is_alike(text, printed):
 
 def check_serve_options(line):
     """Fail if ``signet serve`` would refuse its options."""
-    arguments = cli._in_our_options(shlex.split(line, comments=True)[1:])[1:]
+    arguments = cli._in_our_options(shlex.split(line.removesuffix(" &"), comments=True)[1:])[1:]
     app = typer.Typer()
     app.command()(cli._settings_command(lambda settings: None))
     result = CliRunner().invoke(app, arguments)
