@@ -54,14 +54,14 @@ class Catalog:
         Raises:
             InvalidArgumentError: the version is no number.
             NotFoundError: the model or the version does not exist, or no version of the model is ready.
-            UnavailableError: the version exists and is not ready.
+            UnavailableError: the version exists and is not ready, or the model is being loaded for the first time.
         """
         version = parse_version(version_text)
         model, signature, entry = self._resolve(name)
         if version is None:
             ready = entry.ready
             if not ready:
-                raise NotFoundError(f"Request for unknown model: '{name}' has no available versions{_because(entry)}")
+                raise _nothing_ready(name, entry)
             return Target(ready[-1], signature)
         for loaded in entry.ready:
             if loaded.version == version:
@@ -101,12 +101,13 @@ class Catalog:
 
         Raises:
             NotFoundError: the model or the alias does not exist, or no version of the model is ready.
-            UnavailableError: no version can run the alias's signature, and the latest has it.
+            UnavailableError: no version can run the alias's signature, and the latest has it; or the model is being
+                loaded for the first time.
         """
         _, signature, entry = self._resolve(name)
         versions = entry.ready
         if not versions:
-            raise NotFoundError(f"Request for unknown model: '{name}' has no available versions{_because(entry)}")
+            raise _nothing_ready(name, entry)
         targets = [Target(each, signature) for each in versions if signature is None or signature in each.signatures]
         if signature is not None and not targets:
             versions[-1].find_alias(signature)  # raises, and says why
@@ -154,6 +155,13 @@ def _listed(entry: ModelEntry) -> Iterator[IndexEntry]:
         yield IndexEntry(entry.name, "", State.UNAVAILABLE.value, entry.problem)
     for number, version in entry.versions():
         yield IndexEntry(entry.name, str(number), version.state.value, version.reason)
+
+
+def _nothing_ready(name: str, entry: ModelEntry) -> NotFoundError | UnavailableError:
+    """Return the error for a model without a ready version: while one loads, a later try may work, and clients try."""
+    is_loading = any(version.state is State.LOADING for _, version in entry.versions())
+    error = UnavailableError if is_loading else NotFoundError
+    return error(f"Request for unknown model: '{name}' has no available versions{_because(entry)}")
 
 
 def _because(entry: ModelEntry) -> str:

@@ -149,11 +149,12 @@ def test_model_of_which_every_version_failed_is_not_found_with_the_reason(served
         repo.find_ready("clip")
 
 
-def test_model_whose_load_has_not_begun_is_known_but_not_ready(served):
+def test_model_whose_load_has_not_begun_is_unavailable_so_that_clients_try_again(served):
     repo = served({"clip": {1: tiny()}}, load=False)
 
-    with pytest.raises(NotFoundError, match=r"no available versions \(version 1 is LOADING\)"):
-        repo.find("clip", "")
+    for find in (repo.find_ready, lambda name: repo.find(name, "")):
+        with pytest.raises(UnavailableError, match=r"no available versions \(version 1 is LOADING\)"):
+            find("clip")
     with pytest.raises(UnavailableError, match=r"version 1 is not at ready state \(LOADING\)"):
         repo.find("clip", "1")
     assert not repo.is_ready("clip", "1")
