@@ -17,7 +17,7 @@ from tritonclient.utils import InferenceServerException
 
 _PROBES_ANNOUNCEMENT: Final = re.compile(r"probes at (127\.0\.0\.1:\d+)")
 _HTTP_ANNOUNCEMENT: Final = re.compile(r"HTTP at (127\.0\.0\.1:\d+)")
-_ANNOUNCEMENT: Final = re.compile(r"gRPC at (127\.0\.0\.1:\d+)")
+_ANNOUNCEMENT: Final = re.compile(r"gRPC at (127(?:\.\d+){3}:\d+)")
 _LOG_LINES_KEPT: Final = 200
 _LOG_LINES_SHOWN: Final = 15
 _POLL_S: Final = 0.05
