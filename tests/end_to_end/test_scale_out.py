@@ -126,7 +126,7 @@ def replace(replica, fleet, nginx, loads):
 
 def answer_more(loads):
     for load in loads:
-        load.wait_for_answers(20)
+        load.wait_for_answers(10)
 
 
 def test_killing_a_server_costs_the_calls_it_was_running_and_nothing_with_a_retry_policy(fleet, nginx):
@@ -134,7 +134,7 @@ def test_killing_a_server_costs_the_calls_it_was_running_and_nothing_with_a_retr
 
         def load(*arguments, count=1):
             # So many and so long that some run on the server that is killed.
-            return stack.enter_context(Load(*arguments, count=count, milliseconds=200))
+            return stack.enter_context(Load(*arguments, count=count, milliseconds=100))
 
         plain = [load(fleet.target, 6, BALANCED), load(nginx.address, 6, UNLIMITED)]
         retrying = [
