@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from service.alias import split_alias
 from service.errors import NotFoundError, UnavailableError
@@ -39,11 +39,16 @@ class Catalog:
     """Finds the loaded version for a name. May be asked from any thread, and never waits for a load.
 
     What is in it is changed by ``service.repository.Repository``, which is a catalog.
+
+    Attributes:
+        plans: what was found for requests so far, by their headers; for the data plane. After every change of what
+            ``find`` returns there is another, empty one, so what is found before a change never gets into it.
     """
 
     def __init__(self) -> None:
         """Create a catalog without models."""
         self._models: Final[dict[str, ModelEntry]] = {}
+        self.plans: dict[bytes, Any] = {}
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {list(self._models.values())}>"

@@ -1,10 +1,12 @@
 """Protobuf messages of ModelInfer to requests, and answers to messages."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from types import MappingProxyType
-from typing import Final, TypeAlias
+from typing import Final, Self, TypeAlias
 
 import numpy as np
+from google.protobuf.message import DecodeError
 
 from protos import grpc_service_pb2 as pb
 from service import raw_tensor
@@ -16,6 +18,7 @@ from service.region_parameters import read_window
 from service.request import InferResponse, InputTensor, RequestedOutput, name_request
 from service.shared_memory import NO_MEMORY, RequestMemory, Window
 from service.signature import TensorSpec
+from service.wire import cut_request, length_delimited
 
 _TYPED_FIELDS: Final[dict[str, frozenset[str]]] = {
     "bool_contents": frozenset({"BOOL"}),
@@ -37,6 +40,14 @@ _FIELD_DTYPE: Final = {"int_contents": np.int32, "uint_contents": np.uint32}
 # Protobuf's limit is 2^31-1 for the whole message; the rest is kept for names and shapes.
 MAX_MESSAGE_BYTES: Final = 2**31 - 2**20
 
+_ID: Final = pb.ModelInferResponse.ID_FIELD_NUMBER
+_RAW: Final = pb.ModelInferResponse.RAW_OUTPUT_CONTENTS_FIELD_NUMBER
+
+_SMALL_BYTES: Final = 4096
+"""Up to this size a copy costs less than a view."""
+
+_HEADS_KEPT: Final = 1024
+
 _Input: TypeAlias = pb.ModelInferRequest.InferInputTensor
 _OutputMessage: TypeAlias = pb.ModelInferRequest.InferRequestedOutputTensor
 
@@ -44,19 +55,52 @@ _OutputMessage: TypeAlias = pb.ModelInferRequest.InferRequestedOutputTensor
 class MessageRequest:
     """A ModelInferRequest, read part by part; see ``service.request.InferRequest``."""
 
-    __slots__ = ("_memory", "_message", "id", "model_name", "model_version")
+    __slots__ = ("_memory", "_message", "header", "id", "raw")
 
     def __init__(self, message: pb.ModelInferRequest, memory: RequestMemory = NO_MEMORY) -> None:
         """Create the reader of a message; the windows that it names are looked up in ``memory``."""
-        self._message = message
+        self._message: pb.ModelInferRequest | None = message
         self._memory = memory
-        self.model_name = message.model_name
-        self.model_version = message.model_version
+        self.header: bytes | None = None
         self.id = message.id
+        self.raw: Sequence[bytes | memoryview] = message.raw_input_contents
+
+    @classmethod
+    def of(cls, data: bytes | pb.ModelInferRequest, memory: RequestMemory = NO_MEMORY) -> Self:
+        """Create the reader of a message; of a serialized one nothing is parsed or copied before it is asked for.
+
+        Raises:
+            InternalError: the bytes are no such message; reading the parts may raise it, too.
+        """
+        if not isinstance(data, bytes):
+            return cls(data, memory)
+        parts = cut_request(data)
+        if parts is None:
+            return cls(_parse(data), memory)
+        request = cls.__new__(cls)
+        request._message = None  # noqa: SLF001 - it is one of ours
+        request._memory = memory  # noqa: SLF001 - likewise
+        request.header, request.id, request.raw = parts
+        return request
+
+    @property
+    def model_name(self) -> str:
+        """The model's name as sent."""
+        return self._read().model_name
+
+    @property
+    def model_version(self) -> str:
+        """The version as sent."""
+        return self._read().model_version
+
+    def _read(self) -> pb.ModelInferRequest:
+        if self._message is None:
+            self._message = _parse(self.header or b"")
+        return self._message
 
     def parameters(self) -> RequestParameters:
         """Read the request's parameters."""
-        parameters = self._message.parameters
+        parameters = self._read().parameters
         return read_parameters(_parameters(parameters)) if parameters else DEFAULTS
 
     def inputs(self) -> list[InputTensor]:
@@ -64,18 +108,17 @@ class MessageRequest:
 
         The k-th raw entry belongs to the k-th input that is not in shared memory; surplus entries are ignored.
         """
-        message = self._message
+        message = self._read()
         _refuse_duplicates([tensor.name for tensor in message.inputs], "input", self.id)
-        raw = iter(message.raw_input_contents)
-        any_raw = bool(message.raw_input_contents)
+        raw = iter(self.raw) if self.raw else None
         return [
-            InputTensor(
-                tensor.name, tensor.datatype, tuple(tensor.shape), self._data_of(tensor, raw if any_raw else None)
-            )
+            InputTensor(tensor.name, tensor.datatype, tuple(tensor.shape), self._data_of(tensor, raw))
             for tensor in message.inputs
         ]
 
-    def _data_of(self, tensor: _Input, raw: Iterator[bytes] | None) -> bytes | Window | np.ndarray:
+    def _data_of(
+        self, tensor: _Input, raw: Iterator[bytes | memoryview] | None
+    ) -> bytes | memoryview | Window | np.ndarray:
         where = f"'{tensor.name}' for model '{self.model_name}'"
         window = self._window(tensor)
         if window is not None:
@@ -87,6 +130,7 @@ class MessageRequest:
         if raw is None:
             if not tensor.HasField("contents"):
                 raise InvalidArgumentError(f"unable to find data for input tensor {where} in request.")
+            self.header = None  # it holds the data
             return _typed_data(tensor, where)
         if tensor.HasField("contents"):
             raise InvalidArgumentError(
@@ -102,7 +146,7 @@ class MessageRequest:
 
     def outputs(self) -> list[RequestedOutput]:
         """Read the wanted outputs, and look up where in shared memory their data go."""
-        outputs = self._message.outputs
+        outputs = self._read().outputs
         if not outputs:
             return []
         _refuse_duplicates([output.name for output in outputs], "output", self.id)
@@ -114,6 +158,7 @@ class MessageRequest:
         if window_name is not None:
             if classes is not None:
                 raise InvalidArgumentError("output can't set both 'shared_memory_region' and 'classification'")
+            self.header = None  # what it names may be another region the next time
             self._memory.outputs[output.name] = self._memory.window(window_name)
         return RequestedOutput(output.name, classes)
 
@@ -122,7 +167,17 @@ class MessageRequest:
         if not tensor.parameters:
             return None
         name = read_window(tensor.name, _parameters(tensor.parameters))
-        return None if name is None else self._memory.window(name)
+        if name is None:
+            return None
+        self.header = None  # likewise
+        return self._memory.window(name)
+
+
+def _parse(data: bytes) -> pb.ModelInferRequest:
+    try:
+        return pb.ModelInferRequest.FromString(data)
+    except DecodeError as error:
+        raise InternalError("Unable to parse request") from error
 
 
 def _parameters(parameters: Mapping[str, pb.InferParameter]) -> Iterator[Parameter]:
@@ -169,6 +224,9 @@ def encode_response(response: InferResponse, windows: Mapping[str, Window] = Map
     Every output travels raw, one entry per output at the output's index, as the stock clients index them blindly. The
     entry of an output in shared memory is empty. Nothing is written there unless every output fits its place.
 
+    The fields are put one behind the other as the wire has them, since a message object would copy the data twice more;
+    what answers of the same form have in common is encoded once.
+
     Args:
         response: the answer.
         windows: by name of an output, where its data go.
@@ -177,17 +235,17 @@ def encode_response(response: InferResponse, windows: Mapping[str, Window] = Map
         ResourceExhaustedError: the outputs do not fit a message.
         InternalError: an output does not fit its window.
     """
-    message = pb.ModelInferResponse(
-        model_name=response.model_name, model_version=response.model_version, id=response.id
-    )
-    if response.signature is not None:
-        message.parameters["signature"].string_param = response.signature
+    form = tuple([(spec.name, spec.datatype.name, array.shape) for spec, array in response.outputs])
+    parts: list[bytes | memoryview] = [_head(response.model_name, response.model_version, response.signature, form)]
+    if response.id:
+        encoded = response.id.encode()
+        parts += (length_delimited(_ID, len(encoded)), encoded)
     size = 0
     writes: list[tuple[Window, memoryview]] = []
     for spec, array in response.outputs:
         window = windows.get(spec.name)
         if window is None:
-            raw = raw_tensor.encode(array)
+            raw = raw_tensor.encode_view(array) if array.nbytes > _SMALL_BYTES else raw_tensor.encode(array)
         else:
             raw = b""
             writes.append((window, _fitting(spec, array, window)))
@@ -197,10 +255,22 @@ def encode_response(response: InferResponse, windows: Mapping[str, Window] = Map
                 f"the answer of model '{response.model_name}' is larger than a message can be ({MAX_MESSAGE_BYTES} "
                 f"bytes): output {spec} came as {list(array.shape)}. Ask for fewer rows or outputs"
             )
-        message.outputs.add(name=spec.name, datatype=spec.datatype.name, shape=array.shape)
-        message.raw_output_contents.append(raw)
+        parts += (length_delimited(_RAW, len(raw)), raw)
     for window, data in writes:
         window.write(data)
+    return b"".join(parts)
+
+
+@lru_cache(_HEADS_KEPT)
+def _head(
+    model_name: str, model_version: str, signature: str | None, outputs: tuple[tuple[str, str, tuple[int, ...]], ...]
+) -> bytes:
+    """Return all fields of an answer but the id and the data; each output is its name, datatype and shape."""
+    message = pb.ModelInferResponse(model_name=model_name, model_version=model_version)
+    if signature is not None:
+        message.parameters["signature"].string_param = signature
+    for name, datatype, shape in outputs:
+        message.outputs.add(name=name, datatype=datatype, shape=shape)
     return message.SerializeToString()
 
 

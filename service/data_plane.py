@@ -8,9 +8,8 @@ request became part of. No thread waits for a request: its end is a call of ``do
 
 import logging
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from typing import ClassVar, Final
 
 import numpy as np
 
@@ -26,7 +25,7 @@ from batching.errors import (
 )
 from batching.task import Task, TaskResult
 from service.admission import Admission
-from service.catalog import Catalog, Target
+from service.catalog import Catalog
 from service.classification import classify
 from service.datatypes import BYTES
 from service.errors import (
@@ -38,28 +37,34 @@ from service.errors import (
     SignetError,
     UnavailableError,
 )
-from service.input_checks import Place, check_inputs, check_outputs
+from service.input_checks import Place
 from service.model_statistics import FailureReason, RunDurations
-from service.model_version import ModelVersion, ServedSignature, SignatureKey
-from service.parameters import RequestParameters
+from service.model_version import ModelVersion
+from service.plans import Plan, find_plan
 from service.request import Done, InferRequest, InferResponse, Ticket, name_request
 from service.signature import TensorSpec
 from service.slow_log import SlowLog
 from service.tracing import RequestTrace, Subject
 
 
-@dataclass(frozen=True, slots=True)
-class _Taken:
-    """What is needed to answer a request once it was run."""
+@dataclass(slots=True, eq=False)
+class _Inference(Task):
+    """A request that a scheduler has: its share of a batch, and what is needed to answer it. It is its own ticket."""
 
-    place: Place
-    loaded: ModelVersion
-    served: ServedSignature
-    outputs: tuple[TensorSpec, ...]
-    classes: Mapping[str, int]
-    is_named: bool
-    received_ns: int
-    done: Done
+    plan: Plan = field(kw_only=True)
+    request_id: str = field(kw_only=True)
+    received_ns: int = field(kw_only=True)
+    answer: Done = field(kw_only=True, repr=False)
+    was_refused: ClassVar[bool] = False
+
+    @property
+    def place(self) -> Place:
+        """What to name in errors."""
+        return self.plan.place(self.request_id)
+
+    def cancel(self) -> None:
+        """Take the request out of its queue, if it still waits there."""
+        self.plan.loaded.scheduler.cancel(self)
 
 
 class _Answered:
@@ -69,22 +74,6 @@ class _Answered:
 
     def cancel(self) -> None:
         """Nothing is left to give up."""
-
-
-class _Queued:
-    """The ticket of a request that a scheduler has."""
-
-    __slots__ = ("_loaded", "_task")
-
-    was_refused: Final = False
-
-    def __init__(self, loaded: ModelVersion, task: Task) -> None:
-        self._loaded = loaded
-        self._task = task
-
-    def cancel(self) -> None:
-        """Take the request out of its queue, if it still waits there."""
-        self._loaded.scheduler.cancel(self._task)
 
 
 _ANSWERED: Final = _Answered()
@@ -141,51 +130,46 @@ class DataPlane:
         received_ns: int,
         trace: RequestTrace | None,
     ) -> Ticket:
-        target = self._catalog.find(request.model_name, request.model_version)
-        loaded = target.loaded
-        parameters = request.parameters()
-        served = _find_signature(target, parameters)
-        place = Place(request.model_name, loaded.version, served.signature.name, request.id)
-        tensors = request.inputs()
-        requested = request.outputs()
-        outputs = check_outputs(place, served.signature, [output.name for output in requested])
-        inputs, rows = check_inputs(place, served, tensors)
-        classes = {output.name: output.classes for output in requested if output.classes is not None}
-        is_named = (parameters.signature or target.signature) is not None
-        nbytes = sum(tensor.nbytes for tensor in tensors)
-        taken = _Taken(place, loaded, served, outputs, classes, is_named, received_ns, done)
-        task = Task(
-            key=_key(loaded, served, inputs),
-            size=rows,
-            inputs=inputs,
-            outputs=tuple(spec.name for spec in outputs),
-            options=served.options,
-            deadline=deadline,
-            priority=parameters.priority,
-            timeout_s=max(0, parameters.timeout_us) / 1e6,
-            nbytes=nbytes,
-            trace=trace,
-            done=lambda _task, result: self._finish(taken, rows, nbytes, result),
+        plan, inputs, nbytes = find_plan(self._catalog, request)
+        inference = _Inference(
+            plan.key,
+            plan.rows,
+            inputs,
+            plan.output_names,
+            plan.served.options,
+            self._finish,
+            deadline,
+            plan.priority,
+            plan.timeout_s,
+            nbytes,
+            trace,
+            plan=plan,
+            request_id=request.id,
+            received_ns=received_ns,
+            answer=done,
         )
         self.admission.enter(nbytes)
         if trace is not None:
-            trace.queue(Subject(loaded.name, loaded.version, served.signature.name, request.id, rows))
+            loaded = plan.loaded
+            trace.queue(Subject(loaded.name, loaded.version, plan.served.signature.name, request.id, plan.rows))
         try:
-            loaded.scheduler.submit(task)
+            plan.loaded.scheduler.submit(inference)
         except BaseException as error:
             self.admission.leave(nbytes)
             if not isinstance(error, BatchingError):
                 raise
-            if isinstance(error, StoppedError) and self._is_replaced(loaded, request):
+            if isinstance(error, StoppedError) and self._is_replaced(plan.loaded, request):
                 return self._submit(request, deadline, done, received_ns, trace)
-            raise _refusal(error, place) from error
-        return _Queued(loaded, task)
+            raise _refusal(error, inference.place) from error
+        return inference
 
-    def _finish(self, taken: _Taken, rows: int, nbytes: int, result: TaskResult) -> None:
+    def _finish(self, inference: Task, result: TaskResult) -> None:
+        assert isinstance(inference, _Inference)  # noqa: S101 - only these have this callback; for the type checker
         # First, so that who has an answer finds room for the next request.
-        self.admission.leave(nbytes)
-        self._slow_log.note(taken.place, rows, taken.received_ns, result)
-        _finish(taken, rows, result)
+        self.admission.leave(inference.nbytes or 0)
+        if self._slow_log.is_on:
+            self._slow_log.note(inference.place, inference.size, inference.received_ns, result)
+        _finish(inference, result)
 
     def _is_replaced(self, loaded: ModelVersion, request: InferRequest) -> bool:
         """Whether another version took the place of one that went out of service after it was found."""
@@ -195,73 +179,52 @@ class DataPlane:
             return False
 
 
-def _find_signature(target: Target, parameters: RequestParameters) -> ServedSignature:
-    """Return the signature that the name or the parameter says; both may, if they agree."""
-    if target.signature is None:
-        return target.loaded.find_signature(parameters.signature)
-    if parameters.signature not in (None, target.signature):
-        raise InvalidArgumentError(
-            f"the model name asks for signature '{target.signature}' of model '{target.loaded.name}', but the "
-            f"parameter 'signature' for '{parameters.signature}'"
-        )
-    served = target.loaded.find_alias(target.signature)
-    target.loaded.aliases_used.add(target.signature)
-    return served
-
-
-def _key(loaded: ModelVersion, served: ServedSignature, inputs: Mapping[str, np.ndarray]) -> SignatureKey:
-    """Return what requests must have in common to share a run."""
-    if served.max_batch_size:
-        inner_shape = served.options.inner_shape
-        tensors = tuple((name, array.dtype.str, inner_shape(name, array.shape)) for name, array in inputs.items())
-    else:
-        tensors = tuple((name, array.dtype.str, array.shape) for name, array in inputs.items())
-    return loaded.name, loaded.version, served.signature.name, tensors
-
-
-def _finish(taken: _Taken, rows: int, result: TaskResult) -> None:
+def _finish(inference: _Inference, result: TaskResult) -> None:
     """Record a request that left the batcher, and answer it, whatever happened."""
     try:
-        answer = _record_and_answer(taken, rows, result)
+        answer = _record_and_answer(inference, result)
     except SignetError as error:
         answer = error.with_traceback(None)  # as in `submit`
     except Exception:
-        logger.exception("unexpected error while answering %s", taken.place)
-        answer = InternalError(f"{UNEXPECTED} ({taken.place})")
-    taken.done(answer)
+        logger.exception("unexpected error while answering %s", inference.place)
+        answer = InternalError(f"{UNEXPECTED} ({inference.place})")
+    inference.answer(answer)
 
 
-def _record_and_answer(taken: _Taken, rows: int, result: TaskResult) -> InferResponse | SignetError:
-    total_ns = time.monotonic_ns() - taken.received_ns
-    statistics = taken.served.statistics
+def _record_and_answer(inference: _Inference, result: TaskResult) -> InferResponse | SignetError:
+    total_ns = time.monotonic_ns() - inference.received_ns
+    plan = inference.plan
     if result.error is not None:
-        statistics.record_failure(total_ns, _failure_reason(result.error))
-        return _failure(result.error, taken)
-    statistics.record_success(
-        rows,
+        plan.served.statistics.record_failure(total_ns, _failure_reason(result.error))
+        return _failure(result.error, inference.place)
+    plan.served.statistics.record_success(
+        inference.size,
         total_ns,
         result.queue_ns,
         RunDurations(result.compute_input_ns, result.compute_infer_ns, result.compute_output_ns),
     )
+    outputs = [(spec, result.outputs[spec.name]) for spec in plan.outputs]
+    if plan.classes:
+        outputs = [_classified(inference, spec, array) for spec, array in outputs]
     return InferResponse(
-        taken.place.model,
-        str(taken.loaded.version),
-        taken.place.request_id,
-        taken.served.signature.name if taken.is_named else None,
-        [_output(taken, spec, result.outputs[spec.name]) for spec in taken.outputs],
+        plan.model_name,
+        str(plan.loaded.version),
+        inference.request_id,
+        plan.served.signature.name if plan.is_named else None,
+        outputs,
     )
 
 
-def _output(taken: _Taken, spec: TensorSpec, array: np.ndarray) -> tuple[TensorSpec, np.ndarray]:
+def _classified(inference: _Inference, spec: TensorSpec, array: np.ndarray) -> tuple[TensorSpec, np.ndarray]:
     """Return an output as the caller asked for it: the tensor, or its classes."""
-    count = taken.classes.get(spec.name)
+    count = inference.plan.classes.get(spec.name)
     if count is None:
         return spec, array
-    served = taken.served
+    served = inference.plan.served
     try:
         told = classify(array, count, served.labels.get(spec.name, ()), batched=served.max_batch_size > 0)
     except InvalidArgumentError as error:
-        raise InvalidArgumentError(f"{error} (output {spec}, {taken.place})") from error
+        raise InvalidArgumentError(f"{error} (output {spec}, {inference.place})") from error
     return TensorSpec(spec.name, BYTES, None), told
 
 
@@ -285,9 +248,8 @@ def _failure_reason(error: BaseException) -> FailureReason:
     return FailureReason.OTHER
 
 
-def _failure(error: BaseException, taken: _Taken) -> SignetError:
+def _failure(error: BaseException, place: Place) -> SignetError:
     """Say why a request that was taken has no answer."""
-    place = taken.place
     if isinstance(error, DeadlineError):
         return DeadlineExceededError(f"the deadline passed while the request waited ({place})")
     if isinstance(error, QueueTimeoutError):

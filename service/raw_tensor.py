@@ -33,7 +33,7 @@ def element_count(shape: tuple[int, ...]) -> int:
     return math.prod(shape)
 
 
-def decode_fixed(datatype: Datatype, shape: tuple[int, ...], data: bytes | Stored) -> np.ndarray:
+def decode_fixed(datatype: Datatype, shape: tuple[int, ...], data: bytes | memoryview | Stored) -> np.ndarray:
     """View raw bytes as an array.
 
     Args:
@@ -52,7 +52,7 @@ def decode_fixed(datatype: Datatype, shape: tuple[int, ...], data: bytes | Store
     expected = element_count(shape) * datatype.itemsize
     if len(data) != expected:
         raise InvalidArgumentError(f"Expected {expected}, got {len(data)}{_width_hint(datatype, expected, len(data))}")
-    raw = data if isinstance(data, bytes) else data.read()
+    raw = data if isinstance(data, bytes | memoryview) else data.read()
     # Inside the model a boolean of another byte than 0 and 1 has no defined meaning; any byte but 0 is true.
     boolean = datatype.name == "BOOL"
     array = np.frombuffer(raw, np.uint8) != 0 if boolean else np.frombuffer(raw, datatype.dtype)
@@ -152,7 +152,7 @@ def from_elements(elements: list[bytes], shape: tuple[int, ...]) -> np.ndarray:
     return _reshape(array, shape)
 
 
-def decode(datatype: Datatype, shape: tuple[int, ...], data: bytes | Stored | np.ndarray) -> np.ndarray:
+def decode(datatype: Datatype, shape: tuple[int, ...], data: bytes | memoryview | Stored | np.ndarray) -> np.ndarray:
     """Turn what came for one input into an array of the given shape.
 
     Args:
@@ -172,7 +172,8 @@ def decode(datatype: Datatype, shape: tuple[int, ...], data: bytes | Stored | np
         return _reshape(data, shape)
     if datatype is not BYTES:
         return decode_fixed(datatype, shape, data)
-    return decode_bytes(shape, data if isinstance(data, bytes) else data.read())
+    # Elements are bytes of their own, cut out of bytes.
+    return decode_bytes(shape, bytes(data) if isinstance(data, bytes | memoryview) else data.read())
 
 
 def encode_view(array: np.ndarray) -> memoryview:

@@ -65,6 +65,7 @@ class Repository(Catalog):
         except LoadError as error:
             entry.problem = str(error)
         self._models[source.name] = entry
+        self.plans = {}
 
     def configurations(self) -> dict[str, ModelConfig]:
         """Return the configuration of each added model as read; that of a model whose file is wrong is empty."""
@@ -96,7 +97,7 @@ class Repository(Catalog):
             failed nothing is left out.
         """
         name = plan.source.name
-        entry = self._models.setdefault(name, ModelEntry(name, is_required=False))
+        entry = self._entry(name)
         ticket = entry.begin_load(plan)
         tried = {number: self._bring(entry, plan, number, ticket, files) for number in plan.origins}
         problems = {number: problem for number, problem in tried.items() if problem}
@@ -131,6 +132,7 @@ class Repository(Catalog):
         if files is not None:
             loaded.hold(files)
         replaced = entry.put_in_service(loaded, origin, ticket)
+        self.plans = {}
         if replaced is not None:
             self._retire(entry, [replaced])
         if replaced is loaded:
@@ -148,7 +150,7 @@ class Repository(Catalog):
 
     def refuse(self, name: str, problem: str) -> None:
         """Note that a model cannot even be planned; versions that serve go on."""
-        entry = self._models.setdefault(name, ModelEntry(name, is_required=False))
+        entry = self._entry(name)
         logger.log(_level(is_news=entry.is_news(None, problem)), "model '%s' cannot be loaded: %s", name, problem)
         if not entry.ready:
             entry.problem, entry.is_required = problem, True
@@ -165,8 +167,19 @@ class Repository(Catalog):
         """Unload a model and know it no longer, since there is no such model any more."""
         self.unload(name)
         self._models.pop(name, None)
+        self.plans = {}
+
+    def _entry(self, name: str) -> ModelEntry:
+        """Return the entry of a model, a new one for a model that was not known."""
+        entry = self._models.get(name)
+        if entry is None:
+            entry = self._models[name] = ModelEntry(name, is_required=False)
+            self.plans = {}
+        return entry
 
     def _retire(self, entry: ModelEntry, retired: Iterable[ModelVersion]) -> None:
+        """Close versions in the background that requests do not find any more."""
+        self.plans = {}
         for loaded in retired:
             self._retirements.start(loaded, entry.closed)
 

@@ -20,14 +20,14 @@ class InputTensor:
         name: the input's name.
         datatype: the datatype's word as the caller wrote it.
         shape: the shape as the caller wrote it; dimensions may be negative or far too large.
-        data: the raw bytes of the wire, where they lie in shared memory, or a flat array when the caller used a typed
-            field.
+        data: the raw bytes of the wire, or a view of them, where they lie in shared memory, or a flat array when the
+            caller used a typed field.
     """
 
     name: str
     datatype: str
     shape: tuple[int, ...]
-    data: bytes | Window | np.ndarray
+    data: bytes | memoryview | Window | np.ndarray
 
     @property
     def nbytes(self) -> int:
@@ -76,6 +76,19 @@ class InferRequest(Protocol):
         """The caller's own name for the request."""
         ...
 
+    @property
+    def header(self) -> bytes | None:
+        """All of the request but its id and ``raw``: requests with equal headers ask for the same.
+
+        None where that is not known or not so; reading the other parts may show it.
+        """
+        ...
+
+    @property
+    def raw(self) -> Sequence[bytes | memoryview]:
+        """The raw data of the inputs, in the order in which the request names them."""
+        ...
+
     def parameters(self) -> RequestParameters:
         """Read the request's parameters. Raises InvalidArgumentError or UnimplementedError."""
         ...
@@ -89,7 +102,7 @@ class InferRequest(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class InferResponse:
     """The answer to one request.
 

@@ -125,7 +125,7 @@ class Servicer:
 
     def infer(
         self,
-        message: pb.ModelInferRequest,
+        message: bytes | pb.ModelInferRequest,
         deadline: float | None,
         done: Callable[[bytes | SignetError], None],
         caller: Caller = UNKNOWN,
@@ -134,14 +134,14 @@ class Servicer:
         """Take one inference request.
 
         Args:
-            message: the request.
+            message: the request, serialized or not.
             deadline: when the caller stops to wait, on the monotonic clock in seconds; None means never.
             done: called exactly once, from any thread, with the serialized ModelInferResponse or the failure.
             caller: who asks; for one who may not use shared memory, no region exists.
             trace: of the request, from ``tracer``; ended here.
         """
         memory = RequestMemory(self._regions) if self._regions.is_open_to(caller) else NO_MEMORY
-        request = codec.MessageRequest(message, memory)
+        request = codec.MessageRequest.of(message, memory)
         if trace is not None:
             done = partial(_end_trace, trace, done)
         ticket = self._data_plane.submit(request, deadline, partial(_encode, memory, done), trace)

@@ -24,6 +24,11 @@ class SlowLog:
         self._next_ns = 0
         self._untold = 0
 
+    @property
+    def is_on(self) -> bool:
+        """Whether any request is logged."""
+        return self._threshold_ns > 0
+
     def note(self, place: Place, rows: int, received_ns: int, result: TaskResult) -> None:
         """Log a request that has left the batcher, if it was slow.
 
@@ -33,8 +38,6 @@ class SlowLog:
             received_ns: when it came, on the monotonic clock.
             result: what became of it.
         """
-        if not self._threshold_ns:
-            return
         now_ns = time.monotonic_ns()
         total_ns = now_ns - received_ns
         if total_ns <= self._threshold_ns:

@@ -7,6 +7,7 @@ tells model and version, too, as the request named them, and that nothing follow
 from typing import Final
 
 from protos import grpc_service_pb2 as pb
+from service.wire import length_delimited
 
 _FINAL: Final = "triton_final_response"
 
@@ -19,8 +20,7 @@ def _final_parameter() -> bytes:
 
 _FINAL_BYTES: Final = _final_parameter()
 
-# The tag of a field is its number, shifted by the three bits of its wire type; 2 means bytes with their length before.
-_INFER_RESPONSE_TAG: Final = bytes([pb.ModelStreamInferResponse.INFER_RESPONSE_FIELD_NUMBER << 3 | 2])
+_INFER_RESPONSE: Final = pb.ModelStreamInferResponse.INFER_RESPONSE_FIELD_NUMBER
 
 
 def encode_stream_answer(answer: bytes) -> bytes:
@@ -29,7 +29,7 @@ def encode_stream_answer(answer: bytes) -> bytes:
     Serialized messages that stand one behind the other are the message with the fields of both, so the answer is copied
     once and not parsed (source: Protocol Buffers, encoding, "Last One Wins").
     """
-    return b"".join((_INFER_RESPONSE_TAG, _varint(len(answer) + len(_FINAL_BYTES)), answer, _FINAL_BYTES))
+    return b"".join((length_delimited(_INFER_RESPONSE, len(answer) + len(_FINAL_BYTES)), answer, _FINAL_BYTES))
 
 
 def encode_stream_failure(text: str, request: pb.ModelInferRequest, *, was_refused: bool) -> bytes:
@@ -49,13 +49,3 @@ def encode_stream_failure(text: str, request: pb.ModelInferRequest, *, was_refus
     # Even without an id the message is there.
     message.infer_response.SetInParent()
     return message.SerializeToString()
-
-
-def _varint(number: int) -> bytes:
-    """Return a number in groups of seven bits, the lowest first; all but the last carry a mark."""
-    groups = bytearray()
-    while number > 0x7F:
-        groups.append(number & 0x7F | 0x80)
-        number >>= 7
-    groups.append(number)
-    return bytes(groups)

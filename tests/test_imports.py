@@ -36,6 +36,7 @@ LAYERS = [
         "model_scan",
         "core_dumps",
         "devices",
+        "wire",
         "tracing",
     },
     {
@@ -53,7 +54,7 @@ LAYERS = [
     {"model_version", "admission"},
     {"input_checks", "warm_up", "row_probe", "model_entry", "retirement"},
     {"catalog", "spans"},
-    {"repository", "slow_log", "telemetry"},
+    {"plans", "repository", "slow_log", "telemetry"},
     {"watchdog", "banner", "data_plane", "loading", "inspection", "model_control", "repository_poller"},
     {"servicer"},
     {"shared_memory_rpcs", "repository_rpcs", "trace_rpcs", "log_rpcs"},

@@ -10,7 +10,6 @@ from typing import Any, Final
 import grpc
 from google.protobuf.message import Message
 
-from protos import grpc_service_pb2 as pb
 from service.access import ANYBODY, Access
 from service.caller import Caller, caller_of
 from service.errors import SignetError, UnavailableError
@@ -163,9 +162,8 @@ class GrpcioTransport:
         try:
             tracer = self._servicer.tracer
             trace = None if tracer is None else tracer.begin(context.invocation_metadata() or ())
-            message = parse(pb.ModelInferRequest, data)
             caller = self._callers(context.peer())
-            ticket = self._servicer.infer(message, deadline, partial(self._completions.put, answer), caller, trace)
+            ticket = self._servicer.infer(data, deadline, partial(self._completions.put, answer), caller, trace)
         except Exception as error:  # noqa: BLE001 - likewise
             return await abort(context, error)
         try:

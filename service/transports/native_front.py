@@ -17,7 +17,6 @@ from typing import Any, Final, TypeAlias
 from google.protobuf.message import Message
 from pygrpc_native import EVENT_CANCEL, NativeGrpcFront
 
-from protos import grpc_service_pb2 as pb
 from service.access import Access
 from service.caller import Caller, caller_of
 from service.errors import CancelledError, ResourceExhaustedError, UnavailableError
@@ -231,8 +230,7 @@ class Front:
         deadline = None if remaining_s is None else time.monotonic() + remaining_s
         tracer = self._servicer.tracer
         trace = None if tracer is None else tracer.begin(metadata)
-        message = parse(pb.ModelInferRequest, payload)
-        call.ticket = self._servicer.infer(message, deadline, call.finish, caller_of(peer), trace)
+        call.ticket = self._servicer.infer(payload, deadline, call.finish, caller_of(peer), trace)
 
     def _cancel(self, number: int, method: int) -> None:
         call = self._calls.get(number)

@@ -64,7 +64,7 @@ def request(shape=(1, 2), *, datatype="FP32", name="x", source=None, outputs=Non
 def start(served, sent, caller=LOCAL):
     answer = Answer()
     served.answers.append(answer)
-    return answer, served.servicer.infer(sent, None, answer, caller)
+    return answer, served.servicer.infer(sent.SerializeToString(), None, answer, caller)
 
 
 def infer(served, sent, caller=LOCAL):
