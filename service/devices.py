@@ -13,6 +13,15 @@ class DeviceKind(Enum):
     GPU = "GPU"
 
 
+class GpuAllocator(Enum):
+    """What hands out the memory of GPUs; the names are TensorFlow's."""
+
+    BFC = "bfc"
+    """TensorFlow's own, which keeps what it once took."""
+    CUDA_MALLOC_ASYNC = "cuda_malloc_async"
+    """The driver's, which is less prone to gaps."""
+
+
 @dataclass(frozen=True)
 class Device:
     """One device of this process.

@@ -48,6 +48,8 @@ def configure_runtime(configs: Mapping[str, ModelConfig], settings: Settings) ->
             inter_op_threads=_agreed("TF_NUM_INTER_THREADS", {name: each.inter_op for name, each in counts.items()})
             or settings.inter_op_threads,
             device=device,
+            gpu_memory_mib=settings.gpu_memory,
+            gpu_allocator=settings.gpu_allocator,
             op_libraries=(
                 *settings.op_library,
                 *(Path(library) for each in configs.values() for library in each.model_operations.op_library_filename),

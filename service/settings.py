@@ -10,7 +10,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from batching.options import Oversize
 from service.config_completion import ConfigDefaults
-from service.devices import DeviceChoice
+from service.devices import DeviceChoice, GpuAllocator
 from service.instance_groups import MAX_INSTANCES
 from service.logs import LogFormat, LogOptions
 from service.model_scan import ModelScan
@@ -215,6 +215,12 @@ class Settings(BaseSettings):
     device: Annotated[str, AfterValidator(lambda text: str(DeviceChoice.parse(text)))] = Field(
         "auto",
         description="What models run on: GPUs where there are any (auto), cpu, all GPUs (gpu) or some (gpu:0,1).",
+    )
+    gpu_memory: _Count = Field(
+        0, description="The most that is taken of each GPU's memory, in MiB; 0 sets no limit. It is taken as needed."
+    )
+    gpu_allocator: GpuAllocator = Field(
+        GpuAllocator.BFC, description="What hands out the memory of GPUs: TensorFlow's allocator or that of CUDA."
     )
     intra_op_threads: _Count = Field(
         0, description="Threads within one operation; 0 takes the CPU limit of the container or the machine."

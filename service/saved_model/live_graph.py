@@ -11,13 +11,14 @@ from service.saved_model.blueprint import SetupStep
 from service.saved_model.broken_files import BrokenFilesError
 from service.saved_model.call_depth import CallDepth
 from service.saved_model.constants import SharedConstant
+from service.saved_model.device_memory import DeviceMemoryError
 from service.saved_model.graph_index import GraphIndex
 from service.saved_model.importing import import_served
 from service.saved_model.model_errors import shorten
 from service.saved_model.placement import placed
 from service.saved_model.readiness import StateUse
 from service.saved_model.refinement import RefinedBlueprint
-from service.saved_model.sessions import session_config
+from service.saved_model.sessions import new_session
 from service.saved_model.signature_defs import BoundSignature
 from service.saved_model.signature_runner import SignatureRunner
 from service.saved_model.state_check import State, StateCheck
@@ -39,6 +40,7 @@ class LiveGraph:
         """Import the graph, restore its state and check each signature.
 
         Raises:
+            DeviceMemoryError: its state does not fit into the memory.
             LoadError: the graph cannot be imported, or its state cannot be restored.
         """
         self.way = blueprint.way
@@ -46,14 +48,16 @@ class LiveGraph:
         self.runners: dict[str, SignatureRunner] = {}
         self._device = device
         graph, self.failures = import_served(blueprint, device)
-        self._session = tf.compat.v1.Session(graph=graph, config=session_config(device))
+        self._session = new_session(graph, device)
         imported = {name: bound for name, bound in blueprint.signatures.items() if name not in self.failures}
         try:
             self._assign(blueprint.constants)
             self._set_up(blueprint.setup)
             self._check(imported, GraphIndex(blueprint.graph))
-        except BaseException:
+        except BaseException as error:
             self._session.close()
+            if isinstance(error, tf.errors.ResourceExhaustedError):
+                raise DeviceMemoryError(f"it does not fit into the memory: {shorten(error.message)}") from error
             raise
 
     def close(self) -> None:
@@ -77,6 +81,8 @@ class LiveGraph:
         for step in steps:
             try:
                 self._session.run([self._session.graph.get_operation_by_name(node) for node in step.nodes], step.feeds)
+            except tf.errors.ResourceExhaustedError:
+                raise
             except (tf.errors.DataLossError, tf.errors.OutOfRangeError) as error:
                 text = f"{step.purpose} failed, a file is cut or damaged: {shorten(error.message)}"
                 raise BrokenFilesError(text) from error

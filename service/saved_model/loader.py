@@ -13,6 +13,7 @@ from service.saved_model import from_meta_graph, from_object_graph
 from service.saved_model.blueprint import Blueprint
 from service.saved_model.broken_files import BrokenFilesError
 from service.saved_model.copies import Copies
+from service.saved_model.device_memory import DeviceMemoryError
 from service.saved_model.files import read_meta_graph
 from service.saved_model.graph_options import GraphOptions
 from service.saved_model.memory import release_memory
@@ -137,11 +138,12 @@ def _bring_to_life(
     """Return the graph that one way yields, if any, and why each signature that it does not serve fails.
 
     Raises:
-        LoadError: a file is broken, or the version is refused for what it would do; no other way is to be tried then.
+        LoadError: a file is broken, the version is refused for what it would do, or memory is short; no other way is to
+            be tried then.
     """
     try:
         graph = Copies(_read(way, path, options.tags, bound, judge), options.devices)
-    except (BrokenFilesError, ModelRefusedError) as error:
+    except (BrokenFilesError, DeviceMemoryError, ModelRefusedError) as error:
         raise LoadError(f"{path}: {error}") from error
     except LoadError as error:
         return None, dict.fromkeys(bound, str(error))

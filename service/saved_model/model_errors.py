@@ -6,7 +6,8 @@ _LIMIT = 600
 """Characters; an error's text travels in a header of bounded size."""
 
 _NOISE = re.compile(
-    r"\s*\[\[\{\{.*$"  # the node's name in the graph, and what hangs on it
+    r"\s*Detected at node [^\n]*\n(\s*File [^\n]*\n)*Node: [^\n]*\n"  # where the exporting program made the node
+    r"|\s*\[\[\{\{.*$"  # the node's name in the graph, and what hangs on it
     r"|\s*Original stack trace for .*$"
     r"|\s*(Detected at node|Defined at|Errors may have originated|Stack trace for op definition) .*$"
     r"|^Graph execution error:"

@@ -5,6 +5,7 @@ import os
 import threading
 from dataclasses import replace
 
+from service.devices import GpuAllocator
 from service.errors import LoadError
 from service.saved_model.options import RuntimeOptions
 from service.saved_model.threads import default_threads
@@ -54,6 +55,9 @@ def _set_environment(options: RuntimeOptions) -> None:
     os.environ["OMP_NUM_THREADS"] = str(options.omp_threads)
     os.environ["TF_NUM_INTRAOP_THREADS"] = str(options.intra_op_threads)
     os.environ["TF_NUM_INTEROP_THREADS"] = str(options.inter_op_threads)
+    os.environ["TF_FORCE_GPU_ALLOW_GROWTH"] = "true"
+    if options.gpu_allocator is not GpuAllocator.BFC:
+        os.environ["TF_GPU_ALLOCATOR"] = options.gpu_allocator.value
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = str(_cpp_log_level(options.log_level))
     logger.info(
         "TensorFlow's threads: %d within an op, %d for ops side by side, %d for OpenMP",

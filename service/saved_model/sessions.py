@@ -1,30 +1,36 @@
 """TensorFlow's process-wide state in line with the settings: op libraries, log level, the Sessions' threads."""
 
+import logging
 import threading
 
 import tensorflow as tf
 
 from service.devices import CPU, Device, DeviceKind
 from service.errors import LoadError
+from service.saved_model.device_memory import gpu_options, limit_eager_execution, reported_gpus
 from service.saved_model.memory import freeze_objects
 from service.saved_model.model_errors import shorten
 from service.saved_model.process import chosen
 
 _lock = threading.Lock()
 _loaded: list[bool] = []
+_reported: list[bool] = []
+
+logger = logging.getLogger(__name__)
 
 
 def prepare_tensorflow() -> None:
     """Apply the settings that need TensorFlow; the first call does it.
 
     Raises:
-        LoadError: an op library cannot be loaded.
+        LoadError: an op library cannot be loaded, or the chosen devices are not there.
     """
     with _lock:
         if _loaded:
             return
         options = chosen()
         tf.get_logger().setLevel(options.log_level)
+        limit_eager_execution(options, available_gpus())
         for library in options.op_libraries:
             try:
                 tf.load_op_library(str(library))
@@ -52,6 +58,24 @@ def available_devices() -> tuple[Device, ...]:
         raise LoadError(f"--device {choice}: {error}") from error
 
 
+def available_gpus() -> list[Device]:
+    """Return those of the devices that are GPUs."""
+    return [device for device in available_devices() if device.kind is DeviceKind.GPU]
+
+
+def new_session(graph: tf.Graph, device: Device | None) -> tf.compat.v1.Session:
+    """Open a Session on a graph that lies on a device; the first that may use GPUs logs what it finds."""
+    session = tf.compat.v1.Session(graph=graph, config=session_config(device))
+    with _lock:
+        is_first = not _reported and (device is None or device.kind is DeviceKind.GPU)
+        if is_first:
+            _reported.append(True)
+    if is_first:
+        for line in reported_gpus(session, available_gpus()):
+            logger.info("%s", line)
+    return session
+
+
 def session_config(device: Device | None) -> tf.compat.v1.ConfigProto:
     """Return the configuration of a Session whose graph lies on a device, None for wherever the graph says."""
     options = chosen()
@@ -64,11 +88,5 @@ def session_config(device: Device | None) -> tf.compat.v1.ConfigProto:
         config.device_count["CPU"] = device.index + 1
         config.device_count["GPU"] = 0
     else:
-        config.gpu_options.CopyFrom(_gpu_options())
+        config.gpu_options.CopyFrom(gpu_options(options, available_gpus()))
     return config
-
-
-def _gpu_options() -> tf.compat.v1.GPUOptions:
-    """Return what holds for all GPUs of the process; the first Session that has one fixes it."""
-    visible = ",".join(str(number) for number in chosen().device.numbers)
-    return tf.compat.v1.GPUOptions(allow_growth=True, visible_device_list=visible)

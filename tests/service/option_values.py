@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from batching.options import Oversize
+from service.devices import GpuAllocator
 from service.logs import LogFormat
 from service.model_scan import ModelScan
 from service.settings import ControlMode, ResponseCompression, TransportKind
@@ -61,6 +62,8 @@ VALUES = {
     "allow_client_shm": ("false", False),
     "allow_remote_shared_memory": ("true", True),
     "instance_count": ("3", 3),
+    "gpu_memory": ("2000", 2000),
+    "gpu_allocator": ("cuda_malloc_async", GpuAllocator.CUDA_MALLOC_ASYNC),
     "device": ("gpu:0,2", "gpu:0,2"),
     "intra_op_threads": ("4", 4),
     "inter_op_threads": ("5", 5),

@@ -18,6 +18,10 @@ from service.saved_model.model_errors import shorten
             "2 root error(s) found.\n  (0) INVALID_ARGUMENT: bad shape\n\t [[{{node a}}]]\n  (1) INVALID_ARGUMENT: bad",
             "INVALID_ARGUMENT: bad shape",
         ),
+        (
+            "Detected at node 'a' defined at:\n    File \"a\", line 9\n    File \"b\"\nNode: 'a'\nOOM\n\t [[{{node a}}]]",
+            "OOM",
+        ),
         ("Detected at node 'x' defined at (most recent call last):\n File", ""),
         ("two\n  lines", "two lines"),
     ],
