@@ -32,11 +32,18 @@ CONFIG = """
 LISTING = """
     model_config_list {
         config { name: "kit" base_path: "%s" model_platform: "tensorflow" model_version_policy { all { } } }
+        config {
+            name: "half_plus_two", base_path: "%s", model_platform: "tensorflow"
+            model_version_policy { specific { versions: 1 versions: 3 } }
+            version_labels { key: "stable" value: 1 }
+        }
     }
 """
 
 PARAMETERS = """
     max_batch_size { value: 16 }
+    batch_timeout_micros { value: 200 }
+    max_enqueued_batches { value: 100 }
     allowed_batch_sizes: [ 2, 16 ]
     num_batch_threads { value: 1 }
 """
@@ -49,7 +56,13 @@ def configured(export, tmp_path_factory):
     model.mkdir()
     (model / "5").symlink_to(export("kit"))
     (model / "config.pbtxt").write_text(CONFIG)
-    (root / "models.config").write_text(LISTING % model)
+    half_plus_two = root / "saved_model_half_plus_two"
+    for version, kind in (("00000001", "tf1_main_op"), ("3", "tf1_partitioned"), ("4", "kit")):
+        half_plus_two.mkdir(exist_ok=True)
+        (half_plus_two / version).symlink_to(export(kind))
+    (half_plus_two / "2").mkdir()
+    (half_plus_two / "2" / "saved_model.pb").write_bytes(b"\xff")
+    (root / "models.config").write_text(LISTING % (model, half_plus_two))
     (root / "batching.txt").write_text(PARAMETERS)
     flags = [
         *("--enable_batching", f"--model_config_file={root / 'models.config'}"),
@@ -98,3 +111,20 @@ def test_files_of_tensorflow_serving_say_what_the_models_configuration_does_not(
     configured.infer("kit", tensors({"x": rows(3)}), parameters={"signature": "serving_default"})
     entry = configured.get_inference_statistics("kit:serving_default").model_stats[0]
     assert [batch.batch_size for batch in entry.batch_stats] == [3]
+
+
+def test_each_listed_model_has_the_versions_of_its_policy_and_answers_by_number(configured):
+    x = np.array([[1, 2, 3, 4]], np.float32)
+
+    assert configured.get_model_metadata("half_plus_two").versions == ["1", "3"]
+    assert configured.infer("half_plus_two", tensors({"x": x}), "1").as_numpy("y").tolist() == [[2.5, 3, 3.5, 4]]
+    assert configured.infer("half_plus_two", tensors({"x": x})).as_numpy("y").shape == (1, 2)
+    for version in ("2", "4"):
+        assert not configured.is_model_ready("half_plus_two", version)
+
+
+def test_what_the_batching_parameters_say_is_told_by_the_model_configuration(configured):
+    config = configured.get_model_config("half_plus_two").config
+
+    assert (config.max_batch_size, config.instance_group[0].count) == (16, 1)
+    assert config.dynamic_batching.max_queue_delay_microseconds == 200
