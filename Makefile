@@ -6,7 +6,7 @@ MODEL ?=
 BENCH ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo serve test test-fast test-slow fuzz bench bench-short image-check lint types tests format docs proto proto-check lock perf-analyzer clean
+.PHONY: help install demo serve test test-fast test-slow fuzz bench bench-short image-check lint types tests format docs proto proto-check lock release perf-analyzer clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -74,6 +74,9 @@ proto-check: install ## Check that the stubs are those of protos/*.proto
 
 lock: install ## Resolve the dependencies anew into requirements/
 	tools/lock.sh $(BIN)/uv
+
+release: install ## Build dist/, install the wheel in a fresh environment, run the demo from it; publishes nothing
+	tools/release.sh $(BIN)/python
 
 perf-analyzer: ## Install the stock perf_analyzer into .venv-perf, for tests and benchmark (Debian, root)
 	tools/install_perf_analyzer.sh

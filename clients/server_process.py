@@ -35,6 +35,7 @@ class ServerProcess:
     thread that made it.
 
     Attributes:
+        model: what it serves.
         address: host and port of gRPC, known after ``wait_until_ready``.
         http_address: of the port for probes and metrics, likewise; "" where that is switched off.
         probes_address: of the port of ``--health-address``, likewise.
@@ -53,6 +54,7 @@ class ServerProcess:
         """
         command = [sys.executable, "-m", "service", "serve", str(model), "--grpc-port", "0", "--metrics-port", "0"]
         command += options
+        self.model: Final = model
         self._log: deque[str] = deque(maxlen=_LOG_LINES_KEPT)
         self._announced: Future[str] = Future()
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

@@ -2,6 +2,7 @@
 
 import faulthandler
 import inspect
+import json
 import sys
 from collections.abc import Callable, Container
 from enum import Enum
@@ -157,13 +158,16 @@ def inspect_command(
     config: Annotated[
         bool, typer.Option("--config", help="Print each model's completed configuration as a config.pbtxt instead.")
     ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a line of JSON for each version instead.")] = False,
 ) -> None:
     """Print the signatures of every model at PATH, and whether each can be batched."""
     logs.configure(LogOptions(info=False))
     console = Console(width=None if sys.stdout.isatty() else 160)
 
     def show(found: InspectedVersion) -> None:
-        if not config:
+        if as_json:
+            typer.echo(json.dumps(found.as_object()))
+        elif not config:
             console.print(found.table())
         elif found.is_latest:
             typer.echo(f"# model {found.model}, completed from version {found.version}\n{found.completed_config()}")

@@ -57,6 +57,15 @@ class InspectedVersion:
             table.add_row(escape(key), "", "", "", f"[red]cannot be served:[/] {escape(reason)}")
         return table
 
+    def as_object(self) -> dict[str, object]:
+        """Return the same as JSON's types; a shape of null says that not even the rank is known."""
+        return {
+            "model": self.model,
+            "version": self.version,
+            "signatures": {signature.name: _signature_object(signature) for signature in self.signatures.values()},
+            "unavailable": dict(self.unavailable),
+        }
+
     def completed_config(self) -> str:
         """Return the configuration as a server with default options completes it, as the text of a config.pbtxt.
 
@@ -111,6 +120,19 @@ def _inspect_version(source: ModelSource, version: int, config: ModelConfig, *, 
     path = saved_model_directory(source.versions[version], config.default_model_filename or MODEL_FILENAME)
     description = saved_model.describe(path, tags=graph_tags(config))
     return InspectedVersion(source.name, version, is_latest, config, description.signatures, description.unavailable)
+
+
+def _signature_object(signature: Signature) -> dict[str, object]:
+    return {
+        "inputs": [_tensor_object(spec) for spec in signature.inputs],
+        "outputs": [_tensor_object(spec) for spec in signature.outputs],
+        "effect": signature.effect.value,
+        "why_not_batchable": signature.why_not_batchable,
+    }
+
+
+def _tensor_object(spec: TensorSpec) -> dict[str, object]:
+    return {"name": spec.name, "datatype": spec.datatype.name, "shape": spec.shape, "optional": spec.optional}
 
 
 def _lines(specs: tuple[TensorSpec, ...]) -> str:

@@ -65,7 +65,8 @@ def digits_server(digits, export, tmp_path_factory):
     for name, path in (("digits", digits.directory), ("vocabulary", export("tf1_tables"))):
         (root / name).mkdir()
         (root / name / "1").symlink_to(path)
-    with ServerProcess(root, "--model-control-mode", "explicit", "--load-model", "*") as process:
+    addresses = ("--grpc-address", "127.0.0.1", "--grpc-address", f"unix:{root / 'signet.sock'}")
+    with ServerProcess(root, "--model-control-mode", "explicit", "--load-model", "*", *addresses) as process:
         process.wait_until_ready(START_S)
         yield process
         assert process.stop(STOP_S) == 0

@@ -200,6 +200,26 @@ def test_unload_and_load_a_model(run, server):
     assert "explicit model load / unload is not allowed" in refused.stderr
 
 
+def test_every_command_reaches_a_server_at_a_unix_socket(run, digits_server):
+    url = f"unix:{digits_server.model / 'signet.sock'}"
+    answers = {
+        command: read(run(*command.split(), "--json", url=url))
+        for command in (
+            "infer digits -s embed_text -i words=seven",
+            "status --once",
+            "bench digits -s embed_text --duration 0.2",
+            "load digits",
+            "export-config digits",
+        )
+    }
+
+    assert answers["infer digits -s embed_text -i words=seven"]["outputs"]["embedding"]["shape"] == [1, 32]
+    assert answers["status --once"]["versions"][0]["state"] == "READY"
+    assert answers["bench digits -s embed_text --duration 0.2"]["answers"] > 0
+    assert answers["load digits"] == {"model": "digits", "versions": ["1"]}
+    assert answers["export-config digits"]["name"] == "digits"
+
+
 def test_shells_complete_the_commands():
     words = {"_SIGNET_COMPLETE": "complete_bash", "COMP_WORDS": "signet in", "COMP_CWORD": "1"}
     completed = CliRunner().invoke(cli.app, [], prog_name="signet", env=words)

@@ -1,5 +1,6 @@
 """The command line says what Settings hold, and everything that is wrong is one line without a traceback."""
 
+import json
 import re
 import signal
 import subprocess
@@ -175,6 +176,19 @@ def test_inspect_prints_every_model_and_fails_when_one_cannot_be_served(export, 
         (line,) = result.stderr.splitlines()
         assert line.startswith("signet: ")
         assert f"{tmp_path / 'bad/1'}: no SavedModel" in line
+
+
+def test_inspect_prints_json_for_programs(export):
+    result = CliRunner().invoke(cli.app, ["inspect", "--json", str(export("counter"))])
+    (version,) = map(json.loads, result.stdout.splitlines())
+
+    assert (version["model"], version["version"], version["unavailable"]) == ("counter", 1, {})
+    assert version["signatures"]["read"] == {
+        "inputs": [],
+        "outputs": [{"name": "count", "datatype": "INT64", "shape": [], "optional": False}],
+        "effect": "pure",
+        "why_not_batchable": "it takes no inputs",
+    }
 
 
 def test_inspect_succeeds_when_all_can_be_served(export):
