@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Final
 
 from google.protobuf import text_format
 from google.protobuf.message import DecodeError
@@ -10,11 +11,41 @@ from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
 from service.errors import LoadError
 from service.saved_model.broken_files import BrokenFilesError
+from service.saved_model.parsing import parse_in_pieces
 
 _BINARY = "saved_model.pb"
 _TEXT = "saved_model.pbtxt"
 _CHUNKED = "saved_model.cpb"
 _ASSETS_COLLECTION = "saved_model_assets"
+
+
+class MetaGraphFile:
+    """The meta graph of a SavedModel that carries exactly these tags; parsed once for a look at it and for its use."""
+
+    def __init__(self, path: Path, tags: frozenset[str]) -> None:
+        """Remember what to read."""
+        self.path: Final = path
+        self.tags: Final = tags
+        self._parsed: MetaGraphDef | None = None
+
+    def look(self) -> MetaGraphDef:
+        """Return the meta graph, which must not be changed.
+
+        Raises:
+            LoadError: as ``read_meta_graph``.
+        """
+        if self._parsed is None:
+            self._parsed = read_meta_graph(self.path, self.tags)
+        return self._parsed
+
+    def take(self) -> MetaGraphDef:
+        """Return a meta graph that the caller may change, and alone keeps in memory.
+
+        Raises:
+            LoadError: as ``read_meta_graph``.
+        """
+        taken, self._parsed = self.look(), None
+        return taken
 
 
 def read_meta_graph(path: Path, tags: frozenset[str]) -> MetaGraphDef:
@@ -98,12 +129,15 @@ def _read(path: Path) -> SavedModel:
 
 
 def _parse_binary(file: Path) -> SavedModel:
+    saved_model = SavedModel()
     try:
-        return SavedModel.FromString(file.read_bytes())
+        with file.open("rb") as stream:
+            parse_in_pieces(saved_model, stream, 0, file.stat().st_size)
     except DecodeError as error:
         raise LoadError(f"{file}: the file is cut or is no SavedModel") from error
     except OSError as error:
         raise LoadError(f"{file}: cannot be read: {error.strerror}") from error
+    return saved_model
 
 
 def _parse_text(file: Path) -> SavedModel:

@@ -11,7 +11,7 @@ from tensorflow.core.protobuf.meta_graph_pb2 import MetaGraphDef
 
 from service.saved_model.blueprint import Blueprint, SetupStep
 from service.saved_model.broken_files import BrokenFilesError
-from service.saved_model.files import asset_feeds, has_checkpoint, read_meta_graph, variables_prefix
+from service.saved_model.files import MetaGraphFile, asset_feeds, has_checkpoint, variables_prefix
 from service.saved_model.graph_index import node_of
 from service.saved_model.signature_defs import BoundSignature
 
@@ -20,13 +20,13 @@ _INIT_OP_COLLECTIONS = ("saved_model_main_op", "legacy_init_op")
 _VARIABLE_OPS = {"VarHandleOp", "Variable", "VariableV2"}
 
 
-def read(path: Path, tags: frozenset[str], signatures: Mapping[str, BoundSignature]) -> Blueprint:
+def read(exported: MetaGraphFile, signatures: Mapping[str, BoundSignature]) -> Blueprint:
     """Return the meta graph's own graph, its restore op and its init op.
 
     Raises:
         BrokenFilesError: the checkpoint or an asset is missing.
     """
-    meta_graph = read_meta_graph(path, tags)
+    path, meta_graph = exported.path, exported.take()
     assets = asset_feeds(path, meta_graph)
     setup = (*_restore(path, meta_graph, assets), *_initialize(meta_graph, assets))
     return Blueprint(

@@ -16,13 +16,13 @@ from tensorflow.python.framework import ops
 
 from service.errors import LoadError
 from service.saved_model.blueprint import Blueprint, SetupStep
-from service.saved_model.files import asset_feeds, read_meta_graph
+from service.saved_model.files import MetaGraphFile, asset_feeds
 from service.saved_model.memory import collections_paused
 from service.saved_model.model_errors import shorten
 from service.saved_model.signature_defs import BoundSignature
 
 
-def read(path: Path, tags: frozenset[str], signatures: Mapping[str, BoundSignature]) -> Blueprint:
+def read(exported: MetaGraphFile, signatures: Mapping[str, BoundSignature]) -> Blueprint:
     """Return a graph in which each signature function was called on placeholders, and the ops that restore its state.
 
     Raises:
@@ -31,7 +31,7 @@ def read(path: Path, tags: frozenset[str], signatures: Mapping[str, BoundSignatu
     """
     graph = tf.Graph()
     with collections_paused(), graph.as_default(), _new_gradients_forgotten():
-        loaded = _load(path, tags)
+        loaded = _load(exported.path, exported.tags)
         placed = {name: _place(loaded.signatures[name], bound) for name, bound in signatures.items()}
         variables = tf.compat.v1.global_variables()
         tables = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.TABLE_INITIALIZERS)
@@ -45,7 +45,7 @@ def read(path: Path, tags: frozenset[str], signatures: Mapping[str, BoundSignatu
         graph.as_graph_def(),
         placed,
         tuple(step for step in setup if step.nodes),
-        assets=frozenset(asset_feeds(path, read_meta_graph(path, tags)).values()),
+        assets=frozenset(asset_feeds(exported.path, exported.take()).values()),
     )
 
 

@@ -51,14 +51,27 @@ class LiveGraph:
         self._session = new_session(graph, device)
         imported = {name: bound for name, bound in blueprint.signatures.items() if name not in self.failures}
         try:
-            self._assign(blueprint.constants)
-            self._set_up(blueprint.setup)
-            self._check(imported, GraphIndex(blueprint.graph))
+            self._bring_up(blueprint, imported)
         except BaseException as error:
             self._session.close()
             if isinstance(error, tf.errors.ResourceExhaustedError):
                 raise DeviceMemoryError(f"it does not fit into the memory: {shorten(error.message)}") from error
             raise
+
+    def _bring_up(self, blueprint: RefinedBlueprint, imported: Mapping[str, BoundSignature]) -> None:
+        """Give the state its values, and make a runner for each signature whose state is ready.
+
+        All nodes are added before the first run, since a Session goes over its whole graph again for new ones.
+        """
+        index = GraphIndex(blueprint.graph)
+        states = _states(imported, StateUse(index))
+        check = StateCheck(self._session, states.values())
+        self._assign(blueprint.constants)
+        self._set_up(blueprint.setup)
+        check.ask()
+        self._make_runners(imported, {name: check.why_not_ready(state) for name, state in states.items()}, index)
+        self._session.graph.finalize()
+        self._prepare()
 
     def close(self) -> None:
         """Free the Session, and with its last reference the weights."""
@@ -67,10 +80,7 @@ class LiveGraph:
         del self._session
 
     def _assign(self, constants: list[SharedConstant]) -> None:
-        """Give the variables that stand for constants their values, which are then no longer held twice.
-
-        All nodes are added before the first run, since a Session goes over its whole graph again for new ones.
-        """
+        """Give the variables that stand for constants their values, which are then no longer held twice."""
         with self._session.graph.as_default(), placed(self._device):
             assignments = [_assignment(constant) for constant in constants]
         while constants:
@@ -89,24 +99,18 @@ class LiveGraph:
             except tf.errors.OpError as error:
                 raise LoadError(f"{step.purpose} failed: {shorten(error.message)}") from error
 
-    def _check(self, signatures: Mapping[str, BoundSignature], index: GraphIndex) -> None:
-        """Make a runner for each signature whose state is ready and whose graph can be built."""
-        state_use, call_depth = StateUse(index), CallDepth(index)
-        needed = {
-            name: State(state_use.variables_read(bound.output_roots), state_use.tables(bound.output_roots))
-            for name, bound in signatures.items()
-        }
-        check = StateCheck(self._session, needed.values())
+    def _make_runners(
+        self, signatures: Mapping[str, BoundSignature], unready: Mapping[str, str | None], index: GraphIndex
+    ) -> None:
+        call_depth = CallDepth(index)
         for name, bound in signatures.items():
-            reason = check.why_not_ready(needed[name])
+            reason = unready[name]
             if reason is None:
                 pool = call_depth.why_pool(bound.output_roots)
                 logger.debug("signature %s runs %s", name, "inline" if pool is None else f"on the pool: {pool}")
                 self.runners[name] = SignatureRunner(self._session, bound, inline=pool is None)
             else:
                 self.failures[name] = reason
-        self._session.graph.finalize()
-        self._prepare()
 
     def _prepare(self) -> None:
         """Let TensorFlow place and optimize each signature now, so that what cannot run is known before a request."""
@@ -116,6 +120,14 @@ class LiveGraph:
             except tf.errors.OpError as error:
                 del self.runners[name]
                 self.failures[name] = f"it cannot be prepared: {shorten(error.message)}"
+
+
+def _states(signatures: Mapping[str, BoundSignature], use: StateUse) -> dict[str, State]:
+    """Return what the runs of each signature need to find ready."""
+    return {
+        name: State(use.variables_read(bound.output_roots), use.tables(bound.output_roots))
+        for name, bound in signatures.items()
+    }
 
 
 def _assignment(constant: SharedConstant) -> tuple[tf.Operation, tf.Tensor]:

@@ -14,7 +14,7 @@ from service.saved_model.blueprint import Blueprint
 from service.saved_model.broken_files import BrokenFilesError
 from service.saved_model.copies import Copies
 from service.saved_model.device_memory import DeviceMemoryError
-from service.saved_model.files import read_meta_graph
+from service.saved_model.files import MetaGraphFile, read_meta_graph
 from service.saved_model.graph_options import GraphOptions
 from service.saved_model.memory import release_memory
 from service.saved_model.refinement import RefinedBlueprint, refine
@@ -34,7 +34,7 @@ _Bound = Mapping[str, BoundSignature]
 @dataclass(frozen=True)
 class _Way:
     name: str
-    read: Callable[[Path, frozenset[str], _Bound], Blueprint]
+    read: Callable[[MetaGraphFile, _Bound], Blueprint]
 
 
 _WAYS = (_Way("meta graph", from_meta_graph.read), _Way("object graph", from_object_graph.read))
@@ -86,10 +86,11 @@ def load(
 
 def _load(path: Path, model: str, version: int, options: GraphOptions, judge: ModelJudge) -> ServedGraph:
     warn_if_too_large(path, model=model, version=version)
-    bound, refused = bind_signatures(read_meta_graph(path, options.tags))
+    exported = MetaGraphFile(path, options.tags)
+    bound, refused = bind_signatures(exported.look())
     if not bound:
         raise LoadError(f"{path}: no signature can be served; {_list_reasons(refused) or 'the SavedModel has none'}")
-    graph, failures = _serve_most(path, options, bound, judge)
+    graph, failures = _serve_most(exported, options, bound, judge)
     unavailable = dict(sorted((refused | failures).items()))
     signatures = {name: one.signature for name, one in bound.items() if name not in failures}
     logger.info(
@@ -105,7 +106,9 @@ def _load(path: Path, model: str, version: int, options: GraphOptions, judge: Mo
     return ServedGraph(graph, signatures, unavailable)
 
 
-def _serve_most(path: Path, options: GraphOptions, bound: _Bound, judge: ModelJudge) -> tuple[Copies, dict[str, str]]:
+def _serve_most(
+    exported: MetaGraphFile, options: GraphOptions, bound: _Bound, judge: ModelJudge
+) -> tuple[Copies, dict[str, str]]:
     """Return the graph that serves most of the signatures, and for each of the others why no way serves it.
 
     A way is given up before the next is tried, so that there are never two copies of the weights; only when none serves
@@ -113,7 +116,7 @@ def _serve_most(path: Path, options: GraphOptions, bound: _Bound, judge: ModelJu
     """
     tried: list[tuple[_Way, dict[str, str]]] = []
     for way in _WAYS:
-        graph, failures = _bring_to_life(way, path, options, bound, judge)
+        graph, failures = _bring_to_life(way, exported, options, bound, judge)
         if graph is not None:
             if not failures:
                 return graph, {}
@@ -125,15 +128,15 @@ def _serve_most(path: Path, options: GraphOptions, bound: _Bound, judge: ModelJu
     }
     best, failures = min(tried, key=lambda attempt: len(attempt[1]))
     graph, failures = (
-        _bring_to_life(best, path, options, bound, judge) if len(failures) < len(bound) else (None, failures)
+        _bring_to_life(best, exported, options, bound, judge) if len(failures) < len(bound) else (None, failures)
     )
     if graph is None:
-        raise LoadError(f"{path}: no signature can be served; {_list_reasons(reasons)}")
+        raise LoadError(f"{exported.path}: no signature can be served; {_list_reasons(reasons)}")
     return graph, {name: reasons[name] for name in failures}
 
 
 def _bring_to_life(
-    way: _Way, path: Path, options: GraphOptions, bound: _Bound, judge: ModelJudge
+    way: _Way, exported: MetaGraphFile, options: GraphOptions, bound: _Bound, judge: ModelJudge
 ) -> tuple[Copies | None, dict[str, str]]:
     """Return the graph that one way yields, if any, and why each signature that it does not serve fails.
 
@@ -142,17 +145,17 @@ def _bring_to_life(
             be tried then.
     """
     try:
-        graph = Copies(_read(way, path, options.tags, bound, judge), options.devices)
+        graph = Copies(_read(way, exported, bound, judge), options.devices)
     except (BrokenFilesError, DeviceMemoryError, ModelRefusedError) as error:
-        raise LoadError(f"{path}: {error}") from error
+        raise LoadError(f"{exported.path}: {error}") from error
     except LoadError as error:
         return None, dict.fromkeys(bound, str(error))
     return graph, graph.failures
 
 
-def _read(way: _Way, path: Path, tags: frozenset[str], bound: _Bound, judge: ModelJudge) -> RefinedBlueprint:
+def _read(way: _Way, exported: MetaGraphFile, bound: _Bound, judge: ModelJudge) -> RefinedBlueprint:
     """Read a SavedModel and look through what it would run. The whole graph is dropped on return, to save memory."""
-    blueprint = way.read(path, tags, bound)
+    blueprint = way.read(exported, bound)
     if judge.looks:
         judge.judge(scan(blueprint))
     return refine(blueprint)

@@ -19,22 +19,27 @@ class State:
 
 
 class StateCheck:
-    """Knows of all the state that was asked about whether it is ready.
+    """Knows of all the state that it was made for whether it is ready.
 
     Everything is asked in one run: a Session goes over its whole graph again for each new node and each new fetch. One
-    by one, the variables of EfficientNet-B0 took longer than all the rest of its load.
+    by one, the variables of EfficientNet-B0 took longer than all the rest of its load. For the same reason the nodes
+    that ask are best added before the Session's first run.
     """
 
     def __init__(self, session: tf.compat.v1.Session, states: Iterable[State]) -> None:
-        """Ask for all of it."""
+        """Add the nodes that ask; ``ask`` runs them."""
         self._session = session
         states = list(states)
-        variables = list(dict.fromkeys(name for state in states for name in state.variables))
-        tables = list(dict.fromkeys(name for state in states for name in state.tables))
+        variables = dict.fromkeys(name for state in states for name in state.variables)
+        tables = dict.fromkeys(name for state in states for name in state.tables)
         with session.graph.as_default():
-            initialized = [self._is_initialized(name) for name in variables]
-            sizes = {name: self._size(name) for name in tables}
-        self._reasons = self._why_no_variables(variables, initialized) | self._why_no_tables(sizes)
+            self._initialized = {name: self._is_initialized(name) for name in variables}
+            self._sizes = {name: self._size(name) for name in tables}
+        self._reasons: dict[str, str] = {}
+
+    def ask(self) -> None:
+        """Find out what is ready."""
+        self._reasons = self._why_no_variables(self._initialized) | self._why_no_tables(self._sizes)
 
     def why_not_ready(self, state: State) -> str | None:
         """Return the first node that has no value, with the reason; None when all are ready."""
@@ -51,11 +56,11 @@ class StateCheck:
         size_of = tf.raw_ops.LookupTableSizeV2 if table.dtype == tf.resource else tf.raw_ops.LookupTableSize
         return size_of(table_handle=table)
 
-    def _why_no_variables(self, names: Sequence[str], initialized: Sequence[tf.Tensor]) -> dict[str, str]:
-        answers = self._session.run(list(initialized))
+    def _why_no_variables(self, initialized: dict[str, tf.Tensor]) -> dict[str, str]:
+        answers = self._session.run(list(initialized.values()))
         return {
             name: f"the variable {name!r} is read, but neither the checkpoint nor the init op gives it a value"
-            for name, is_initialized in zip(names, answers, strict=True)
+            for name, is_initialized in zip(initialized, answers, strict=True)
             if not is_initialized
         }
 

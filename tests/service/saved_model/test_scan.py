@@ -12,7 +12,7 @@ from service.errors import LoadError
 from service.model_scan import ModelScan
 from service.saved_model import from_meta_graph, from_object_graph
 from service.saved_model.blueprint import Blueprint, SetupStep
-from service.saved_model.files import read_meta_graph
+from service.saved_model.files import MetaGraphFile
 from service.saved_model.scan import scan
 from service.saved_model.signature_defs import BoundSignature, bind_signatures
 from service.signature import Effect, Signature
@@ -23,8 +23,9 @@ v1 = tf.compat.v1
 
 
 def read(way, path):
-    bound, _ = bind_signatures(read_meta_graph(path, TAGS))
-    return way.read(path, TAGS, bound)
+    exported = MetaGraphFile(path, TAGS)
+    bound, _ = bind_signatures(exported.look())
+    return way.read(exported, bound)
 
 
 def blueprint(build, *, step=None):
