@@ -59,7 +59,8 @@ class Catalog:
         Raises:
             InvalidArgumentError: the version is no number.
             NotFoundError: the model or the version does not exist, or no version of the model is ready.
-            UnavailableError: the version exists and is not ready, or the model is being loaded for the first time.
+            UnavailableError: the version exists and is not ready; or the model is being loaded for the first time, or is
+                being reloaded and what served before made room for that.
         """
         version = parse_version(version_text)
         model, signature, entry = self._resolve(name)
@@ -106,8 +107,7 @@ class Catalog:
 
         Raises:
             NotFoundError: the model or the alias does not exist, or no version of the model is ready.
-            UnavailableError: no version can run the alias's signature, and the latest has it; or the model is being
-                loaded for the first time.
+            UnavailableError: no version can run the alias's signature, and the latest has it; or as ``find`` has it.
         """
         _, signature, entry = self._resolve(name)
         versions = entry.ready
@@ -164,6 +164,10 @@ def _listed(entry: ModelEntry) -> Iterator[IndexEntry]:
 
 def _nothing_ready(name: str, entry: ModelEntry) -> NotFoundError | UnavailableError:
     """Return the error for a model without a ready version: while one loads, a later try may work, and clients try."""
+    if entry.is_replacing:
+        return UnavailableError(
+            f"model '{name}' is being reloaded: what served before was unloaded first, to make room; try again later"
+        )
     is_loading = any(version.state is State.LOADING for _, version in entry.versions())
     error = UnavailableError if is_loading else NotFoundError
     return error(f"Request for unknown model: '{name}' has no available versions{_because(entry)}")

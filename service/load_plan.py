@@ -1,6 +1,7 @@
 """What a load would bring: the configuration in force, and the versions with what each is made of."""
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -16,6 +17,29 @@ Origin = tuple[Files, Files, bytes]
 """What a loaded version is made of: its files, those beside the configuration, and the configuration itself."""
 
 _NO_FILES: Final[Files] = frozenset()
+
+
+@dataclass(frozen=True)
+class VersionPlan:
+    """The wish for one version.
+
+    Attributes:
+        number: of the version.
+        directory: where it lies.
+        config: the model's configuration.
+        origin: what it is made of.
+        files: held as a context by whoever needs the directory; None for one that stays by itself.
+    """
+
+    number: int
+    directory: Path
+    config: ModelConfig = field(repr=False)
+    origin: Origin = field(repr=False)
+    files: AbstractContextManager[object] | None = None
+
+    def can_be_repeated(self) -> bool:
+        """Whether a load would find the very files again."""
+        return files_below(self.directory) == self.origin[0]
 
 
 @dataclass(frozen=True)
@@ -35,6 +59,13 @@ class LoadPlan:
     override: ModelConfig | None = field(repr=False)
     origins: Mapping[int, Origin] = field(repr=False)
     files: tuple[Files, Mapping[int, Files]] = field(repr=False)
+
+    def versions(self, files: AbstractContextManager[object] | None = None) -> list[VersionPlan]:
+        """Return the wish for each version, ascending; ``files`` is what holds the directories."""
+        return [
+            VersionPlan(number, self.source.versions[number], self.config, origin, files)
+            for number, origin in self.origins.items()
+        ]
 
 
 def make_plan(source: ModelSource, override: ModelConfig | None = None, previous: LoadPlan | None = None) -> LoadPlan:

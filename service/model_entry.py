@@ -1,12 +1,13 @@
 """One model of the server: the states of its versions, and which of them requests find."""
 
 import threading
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from types import MappingProxyType
 from typing import Final
 
-from service.load_plan import LoadPlan, Origin
+from service.load_plan import LoadPlan, VersionPlan
 from service.model_version import ModelVersion
 
 UNLOADED: Final = "unloaded"
@@ -33,7 +34,6 @@ class VersionEntry:
     state: State
     reason: str = ""
     loaded: ModelVersion | None = None
-    origin: Origin | None = None
 
     def __str__(self) -> str:
         return f"{self.state.value}: {self.reason}" if self.reason else self.state.value
@@ -57,6 +57,7 @@ class ModelEntry:
         plan: what the last load that succeeded as a whole was asked for; None before it and after an unload.
         problem: why the model has no versions at all, or "".
         is_required: whether the server is ready only with a version of this model.
+        is_replacing: whether the versions that served made room for those that a load is to bring.
     """
 
     def __init__(self, name: str, *, is_required: bool) -> None:
@@ -65,7 +66,9 @@ class ModelEntry:
         self.plan: LoadPlan | None = None
         self.problem = ""
         self.is_required = is_required
+        self.is_replacing = False
         self._versions: dict[int, VersionEntry] = {}
+        self._served: dict[int, VersionPlan] = {}
         self._withdrawals = 0
         self._failures: dict[int | None, str] = {}
         self._lock: Final = threading.Lock()
@@ -82,6 +85,11 @@ class ModelEntry:
         """Return a version, or None when it was never asked for."""
         return self._versions.get(number)
 
+    def serves(self, wish: VersionPlan) -> bool:
+        """Whether a version is served that is made of what a load would bring."""
+        served = self._served.get(wish.number)
+        return served is not None and served.origin == wish.origin
+
     def begin_load(self, plan: LoadPlan) -> int:
         """Show the versions that a load is to bring as LOADING; those that serve go on.
 
@@ -91,32 +99,66 @@ class ModelEntry:
         with self._lock:
             self.problem = ""
             self._failures.pop(None, None)
-            serving = {loaded.version for loaded in self.ready}
             for number in plan.origins:
-                if number not in serving:
+                if number not in self._served:
                     self._versions[number] = VersionEntry(State.LOADING)
             return self._withdrawals
+
+    def show_loading(self, number: int) -> None:
+        """Show a version as LOADING, unless one of its number serves."""
+        with self._lock:
+            if number not in self._served:
+                self._versions[number] = VersionEntry(State.LOADING)
+
+    def make_room(self, wishes: Iterable[VersionPlan], ticket: int) -> dict[ModelVersion, VersionPlan]:
+        """Take out of service what a load replaces or leaves out, before it begins.
+
+        Args:
+            wishes: all that the load is to bring.
+            ticket: of the load.
+
+        Returns:
+            What is to be closed, and how each was loaded.
+        """
+        with self._lock:
+            if ticket != self._withdrawals:
+                return {}
+            kept = {wish.number for wish in wishes if self.serves(wish)}
+            displaced = {each: self._served[each.version] for each in self.ready if each.version not in kept}
+            self.is_replacing = True
+            self._change(displaced)
+            return displaced
 
     def is_overtaken(self, ticket: int) -> bool:
         """Whether the model was withdrawn since a load began."""
         return ticket != self._withdrawals
 
-    def put_in_service(self, loaded: ModelVersion, origin: Origin, ticket: int) -> ModelVersion | None:
-        """Let requests find a version from now on.
+    def put_in_service(
+        self, loaded: Mapping[ModelVersion, VersionPlan], ticket: int, *, kept: Container[int] | None = None
+    ) -> list[ModelVersion]:
+        """Let requests find versions from now on, all at one moment.
+
+        Args:
+            loaded: with how each was loaded.
+            ticket: of their load.
+            kept: which of the other versions go on, by number; by default all.
 
         Returns:
-            What is to be closed: the version of the same number that served before, if there was one; ``loaded`` itself
-            when the model was withdrawn since the load began.
+            What is to be closed: the versions of the same numbers that served before, and those that are not kept; all
+            of ``loaded`` when the model was withdrawn since the load began.
         """
         with self._lock:
             if ticket != self._withdrawals:
-                return loaded
-            replaced = next((each for each in self.ready if each.version == loaded.version), None)
-            others = [each for each in self.ready if each is not replaced]
-            self._versions[loaded.version] = VersionEntry(State.READY, "", loaded, origin)
-            self._failures.pop(loaded.version, None)
-            self.ready = tuple(sorted((*others, loaded), key=lambda each: each.version))
-            return replaced
+                return list(loaded)
+            numbers = {each.version for each in loaded}
+            retired = [
+                each
+                for each in self.ready
+                if each.version in numbers or (kept is not None and each.version not in kept)
+            ]
+            for number in numbers:
+                self._failures.pop(number, None)
+            return self._change(retired, loaded)
 
     def fail(self, number: int, reason: str) -> bool:
         """Note that a load failed; return whether an earlier copy of the version still serves."""
@@ -137,17 +179,12 @@ class ModelEntry:
         """Note that a load has ended; one that was overtaken by a withdrawal leaves nothing behind."""
         with self._lock:
             if ticket == self._withdrawals:
-                self.is_required = True
+                self.is_required, self.is_replacing = True, False
                 self.plan = plan if succeeded else self.plan
                 return
             for number, entry in self._versions.items():
                 if entry.state is State.LOADING:
                     self._versions[number] = VersionEntry(State.UNAVAILABLE, UNLOADED)
-
-    def retire_all_but(self, kept: Container[int]) -> list[ModelVersion]:
-        """Take the other versions out of service; return them, to be closed."""
-        with self._lock:
-            return self._take_out([loaded for loaded in self.ready if loaded.version not in kept])
 
     def withdraw(self) -> list[ModelVersion]:
         """Take the whole model out of service, also what is being loaded; return the versions to be closed."""
@@ -156,13 +193,22 @@ class ModelEntry:
             self.is_required = False
             self.plan = None
             self._failures.clear()
-            return self._take_out(self.ready)
+            self.is_replacing = False
+            return self._change(self.ready)
 
-    def _take_out(self, retired: Iterable[ModelVersion]) -> list[ModelVersion]:
+    def _change(
+        self, retired: Iterable[ModelVersion], loaded: Mapping[ModelVersion, VersionPlan] = MappingProxyType({})
+    ) -> list[ModelVersion]:
+        """Take versions out of service and bring others in, which requests see as one change; return the former."""
         retired = list(retired)
-        self.ready = tuple(each for each in self.ready if each not in retired)
-        for loaded in retired:
-            self._versions[loaded.version] = VersionEntry(State.UNLOADING, "", loaded)
+        for each in retired:
+            self._versions[each.version] = VersionEntry(State.UNLOADING, "", each)
+            del self._served[each.version]
+        for each, made_from in loaded.items():
+            self._versions[each.version] = VersionEntry(State.READY, "", each)
+            self._served[each.version] = made_from
+        staying = [each for each in self.ready if each not in retired]
+        self.ready = tuple(sorted((*staying, *loaded), key=lambda each: each.version))
         return retired
 
     def closed(self, loaded: ModelVersion) -> None:

@@ -1,8 +1,8 @@
 """Changes the models of a server: loads, reloads and unloads them while requests are served."""
 
 import logging
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Container, Iterable, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Final
 
@@ -10,10 +10,11 @@ from protos.model_config_pb2 import ModelConfig
 from service.catalog import Catalog
 from service.errors import LoadError
 from service.layouts import ModelSource
-from service.load_plan import LoadPlan, make_plan
-from service.model_entry import UNLOADED, ModelEntry, State
+from service.load_plan import LoadPlan, VersionPlan, make_plan
+from service.model_entry import UNLOADED, ModelEntry
 from service.model_version import ModelVersion
 from service.retirement import Retirements
+from service.settings import ReloadPolicy
 
 Load = Callable[[str, int, Path, ModelConfig], ModelVersion]
 """Loads one version: model, number, version directory, configuration. Raises LoadError."""
@@ -32,6 +33,7 @@ class Repository(Catalog):
         load: Load,
         *,
         on_change: Callable[[str], None] = lambda _name: None,
+        policy: ReloadPolicy = ReloadPolicy.LOAD_FIRST,
         settle_s: float = 30.0,
     ) -> None:
         """Create a repository without models.
@@ -39,12 +41,14 @@ class Repository(Catalog):
         Args:
             load: loads one version.
             on_change: called with a model's name when it may have become ready or unready, from any thread.
+            policy: whether a version is loaded or unloaded first when one takes the place of another.
             settle_s: how long a load waits, in seconds, for the memory of versions of the same model that were taken
                 out of service before.
         """
         super().__init__()
         self._load: Final = load
         self._on_change: Final = on_change
+        self._policy: Final = policy
         self._settle_s: Final = settle_s
         self._added: Final[dict[str, LoadPlan]] = {}
         self._retirements: Final = Retirements()
@@ -86,7 +90,7 @@ class Repository(Catalog):
         return list(self.apply(plan).values())
 
     def apply(self, plan: LoadPlan, files: AbstractContextManager[object] | None = None) -> dict[int, str]:
-        """Load what a plan asks for and is not loaded yet, in place of what serves; then retire what it leaves out.
+        """Load what a plan asks for and is not loaded yet; then, at one moment, put it in place of what serves.
 
         Args:
             plan: for one model.
@@ -94,52 +98,86 @@ class Repository(Catalog):
 
         Returns:
             What went wrong, by version. A version that failed leaves the one served that had its number, and if any
-            failed nothing is left out.
+            failed nothing is left out. Where what serves made room for the load, it is loaded again.
         """
-        name = plan.source.name
-        entry = self._entry(name)
+        entry = self._entry(plan.source.name)
         ticket = entry.begin_load(plan)
-        tried = {number: self._bring(entry, plan, number, ticket, files) for number in plan.origins}
-        problems = {number: problem for number, problem in tried.items() if problem}
+        wishes = plan.versions(files)
+        missing = [wish for wish in wishes if not entry.serves(wish)]
+        with ExitStack() as held:
+            displaced = self._make_room(entry, wishes, ticket, held) if missing else []
+            problems = self._bring(entry, missing, ticket, kept=plan.origins)
+            if problems:
+                self._bring_back(entry, displaced, ticket)
         entry.finish_load(plan, ticket, succeeded=not problems)
-        if not problems:
-            self._retire(entry, entry.retire_all_but(plan.origins))
-        self._on_change(name)
+        self._on_change(entry.name)
         return problems
 
+    def _make_room(
+        self, entry: ModelEntry, wishes: Sequence[VersionPlan], ticket: int, held: ExitStack
+    ) -> list[VersionPlan]:
+        """Unload what a load is to replace, if that comes first; return how it was loaded, with its files held."""
+        if self._policy is ReloadPolicy.LOAD_FIRST:
+            return []
+        displaced = entry.make_room(wishes, ticket)
+        for made_from in displaced.values():
+            if made_from.files is not None:
+                held.enter_context(made_from.files)
+        if displaced:
+            numbers = ", ".join(str(each.version) for each in displaced)
+            logger.info("model '%s' version %s is unloaded to make room for the next", entry.name, numbers)
+            self._retire(entry, displaced)
+            self._on_change(entry.name)
+        return list(displaced.values())
+
     def _bring(
-        self,
-        entry: ModelEntry,
-        plan: LoadPlan,
-        number: int,
-        ticket: int,
-        files: AbstractContextManager[object] | None,
-    ) -> str:
-        """Make one version of a plan serve; return what went wrong, or ""."""
-        origin = plan.origins[number]
-        current = entry.version(number)
-        if current is not None and current.state is State.READY and current.origin == origin:
-            return ""
+        self, entry: ModelEntry, wishes: Sequence[VersionPlan], ticket: int, *, kept: Container[int] | None = None
+    ) -> dict[int, str]:
+        """Load versions, put them in service, and unless one failed retire those not kept; return what went wrong."""
+        loaded: dict[ModelVersion, VersionPlan] = {}
+        problems: dict[int, str] = {}
+        for wish in wishes:
+            outcome = UNLOADED if entry.is_overtaken(ticket) else self._load_one(entry, wish, ticket)
+            if isinstance(outcome, str):
+                problems[wish.number] = outcome
+            else:
+                loaded[outcome] = wish
+        before = {each.version for each in entry.ready}
+        retired = entry.put_in_service(loaded, ticket, kept=None if problems else kept)
+        self._retire(entry, retired)
+        self._on_change(entry.name)
+        for each in loaded:
+            if each in retired:
+                problems[each.version] = UNLOADED
+            else:
+                reloaded = ", reloaded" if each.version in before else ""
+                logger.info("model '%s' version %d is ready%s", entry.name, each.version, reloaded)
+        return problems
+
+    def _load_one(self, entry: ModelEntry, wish: VersionPlan, ticket: int) -> ModelVersion | str:
+        """Return a version, not yet in service, or what went wrong."""
         self._retirements.wait(entry.name, self._settle_s)
         if entry.is_overtaken(ticket):
             return UNLOADED
+        entry.show_loading(wish.number)
         try:
-            loaded = self._load(entry.name, number, plan.source.versions[number], plan.config)
+            loaded = self._load(entry.name, wish.number, wish.directory, wish.config)
         except LoadError as error:
-            return self._note_failure(entry, number, str(error))
+            return self._note_failure(entry, wish.number, str(error))
         except Exception as error:  # noqa: BLE001 - logged with its traceback
-            return self._note_failure(entry, number, f"unexpected {type(error).__name__}: {error}", defect=error)
-        if files is not None:
-            loaded.hold(files)
-        replaced = entry.put_in_service(loaded, origin, ticket)
-        self.plans = {}
-        if replaced is not None:
-            self._retire(entry, [replaced])
-        if replaced is loaded:
-            return UNLOADED
-        self._on_change(entry.name)
-        logger.info("model '%s' version %d is ready%s", entry.name, number, ", reloaded" if replaced else "")
-        return ""
+            reason = f"unexpected {type(error).__name__}: {error}"
+            return self._note_failure(entry, wish.number, reason, defect=error)
+        if wish.files is not None:
+            loaded.hold(wish.files)
+        return loaded
+
+    def _bring_back(self, entry: ModelEntry, displaced: Iterable[VersionPlan], ticket: int) -> None:
+        """Load again what made room for a load that failed, as far as its files are still there."""
+        ready = {each.version for each in entry.ready}
+        wishes = [wish for wish in displaced if wish.number not in ready and wish.can_be_repeated()]
+        if wishes and not entry.is_overtaken(ticket):
+            logger.info("model '%s': what served before is loaded again", entry.name)
+            self._bring(entry, wishes, ticket)
 
     def _note_failure(self, entry: ModelEntry, number: int, reason: str, defect: Exception | None = None) -> str:
         still_served = entry.fail(number, reason)
@@ -147,6 +185,10 @@ class Repository(Catalog):
         level = _level(is_news=entry.is_news(number, reason))
         logger.log(level, "model '%s' version %d %s: %s", entry.name, number, outcome, reason, exc_info=defect)
         return reason
+
+    def may_repeat(self, name: str) -> bool:
+        """Whether a load that failed may be tried again unasked: not where it takes out of service what serves."""
+        return self._policy is ReloadPolicy.LOAD_FIRST or not self.ready_versions(name)
 
     def refuse(self, name: str, problem: str) -> None:
         """Note that a model cannot even be planned; versions that serve go on."""

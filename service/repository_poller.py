@@ -53,7 +53,8 @@ class RepositoryPoller:
     A change counts once two polls in a row saw the same: files that are still being written, and directories that are
     gone for a moment while they are replaced, are left alone until then. What is whole cannot be told by looking, so a
     copy that pauses for longer is loaded, fails, and is tried again: at once when its files change, else after 1, 2,
-    4, ... polls. What served before goes on meanwhile.
+    4, ... polls. What served before goes on meanwhile; where it makes room for each load, only changed files are a
+    reason to try again.
 
     A model is unloaded and forgotten when its directory, or the last version in it, is gone. A place that cannot be
     read, or is gone as a whole, says nothing about its models: they go on, too.
@@ -136,7 +137,7 @@ class RepositoryPoller:
             return str(error)
 
     def _bring(self, name: str, sight: Sight) -> bool:
-        """Make the repository what was seen; return whether it is."""
+        """Make the repository what was seen; return whether nothing is left to be tried."""
         if sight is None:
             if self._repository.ready_versions(name):
                 logger.info("model '%s' is no longer there, and is unloaded", name)
@@ -145,4 +146,4 @@ class RepositoryPoller:
         if isinstance(sight, str):
             self._repository.refuse(name, sight)
             return True
-        return not self._repository.apply(sight)
+        return not self._repository.apply(sight) or not self._repository.may_repeat(name)

@@ -61,7 +61,7 @@ class Server:
             LoadError: a file that the settings name cannot be used, or they name nothing to serve.
         """
         self._settings = settings
-        self._repository = Repository(self._load_version, on_change=self._tell_health)
+        self._repository = Repository(self._load_version, on_change=self._tell_health, policy=settings.reload_policy)
         self._loader = VersionLoader(settings)
         self._places = ModelPlaces(
             settings.model_repository,

@@ -53,6 +53,15 @@ class ControlMode(Enum):
     """Those who call RepositoryModelLoad and RepositoryModelUnload."""
 
 
+class ReloadPolicy(Enum):
+    """What comes first when a version takes the place of another."""
+
+    LOAD_FIRST = "load-first"
+    """The load: one version serves at every moment, and for a while there is memory in use for both."""
+    UNLOAD_FIRST = "unload-first"
+    """The unload: there is never memory in use for both, and for a while no version serves."""
+
+
 SWITCHES: Final = frozenset({"disable_auto_complete_config"})
 """Options that take no value on the command line, as in Triton; its other booleans are written ``--option true``."""
 
@@ -92,6 +101,11 @@ class Settings(BaseSettings):
         default=False,
         description="Let models whose SavedModels are equal byte for byte share one loaded copy, as those made of the "
         "very same files always do.",
+    )
+    reload_policy: ReloadPolicy = Field(
+        ReloadPolicy.LOAD_FIRST,
+        description="Load a version before the one that it replaces is unloaded, or, where memory does not allow two "
+        "copies, after that: then requests are refused meanwhile.",
     )
     strict_readiness: bool = Field(
         default=False, description="Be ready only while every version of every model is ready, as Triton has it."

@@ -6,7 +6,7 @@ from batching.options import Oversize
 from service.devices import GpuAllocator
 from service.logs import LogFormat
 from service.model_scan import ModelScan
-from service.settings import ControlMode, ResponseCompression, TransportKind
+from service.settings import ControlMode, ReloadPolicy, ResponseCompression, TransportKind
 
 VALUES = {
     "model_repository": ("models", (Path("models"),)),
@@ -18,6 +18,7 @@ VALUES = {
     "repository_poll_secs": ("2", 2),
     "allow_file_override": ("true", True),
     "share_equal_models": ("true", True),
+    "reload_policy": ("unload-first", ReloadPolicy.UNLOAD_FIRST),
     "strict_readiness": ("true", True),
     "grpc_address": ("::1", ("::1",)),
     "grpc_port": ("9001", 9001),

@@ -1,10 +1,13 @@
 """The versions of one model: what requests find, what is shown of the others, and what a withdrawal leaves behind."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from protos.model_config_pb2 import ModelConfig
 from service.layouts import ModelSource
-from service.load_plan import LoadPlan
+from service.load_plan import LoadPlan, VersionPlan
 from service.model_entry import ModelEntry
 from tests.service.serving import kit, model_version
 
@@ -12,6 +15,10 @@ from tests.service.serving import kit, model_version
 def plan(*numbers):
     origins = {number: (frozenset(), frozenset(), b"") for number in numbers}
     return LoadPlan(ModelSource("clip"), ModelConfig(), None, origins, (frozenset(), {}))
+
+
+def made_from(loaded):
+    return VersionPlan(loaded.version, Path("clip"), ModelConfig(), plan(loaded.version).origins[loaded.version])
 
 
 @pytest.fixture
@@ -37,8 +44,7 @@ def serve(entry, *loaded):
     """Load versions as a repository does."""
     wish = plan(*(each.version for each in loaded))
     ticket = entry.begin_load(wish)
-    for each in loaded:
-        entry.put_in_service(each, wish.origins[each.version], ticket)
+    entry.put_in_service({each: made_from(each) for each in loaded}, ticket)
     entry.finish_load(wish, ticket, succeeded=True)
 
 
@@ -66,7 +72,7 @@ def test_version_takes_the_place_of_the_one_with_its_number_in_one_step(entry, v
     ready = entry.ready
     ticket = entry.begin_load(plan(1))
 
-    assert entry.put_in_service(new, plan(1).origins[1], ticket) is old
+    assert entry.put_in_service({new: made_from(new)}, ticket) == [old]
     assert entry.ready == (new,)
     assert ready == (old,), "who looked before goes on with what it saw"
 
@@ -115,12 +121,50 @@ def test_close_of_an_old_copy_says_nothing_of_the_one_that_serves(entry, version
     assert shown(entry) == [(1, "READY")]
 
 
-def test_versions_that_are_kept_are_not_retired(entry, version):
-    first, second = version(1), version(2)
-    serve(entry, first, second)
+def test_versions_come_and_go_in_one_step(entry, version):
+    """A request sees either all that served before or all that serves afterwards."""
+    old = [version(number) for number in (1, 2, 3)]
+    new = [version(number) for number in (2, 4)]
+    serve(entry, *old)
+    seen = []
 
-    assert entry.retire_all_but([2]) == [first]
-    assert entry.ready == (second,)
+    class Watched(ModelEntry):
+        def __setattr__(self, name, value):
+            super().__setattr__(name, value)
+            if name == "ready":
+                seen.append([each.version for each in value])
+
+    entry.__class__ = Watched
+    ticket = entry.begin_load(plan(2, 3, 4))
+    retired = entry.put_in_service({each: made_from(each) for each in new}, ticket, kept=[2, 3, 4])
+
+    assert retired == old[:2]
+    assert entry.ready == (new[0], old[2], new[1])
+    assert seen == [[2, 3, 4]]
+    assert shown(entry) == [(1, "UNLOADING"), (2, "READY"), (3, "READY"), (4, "READY")]
+
+
+def test_versions_that_a_load_replaces_or_leaves_out_make_room_for_it(entry, version):
+    first, second, third = version(1), version(2), version(3)
+    serve(entry, first, second, third)
+    changed = replace(made_from(second), origin=(frozenset(), frozenset(), b"other"))
+    wishes = [changed, made_from(third)]
+    ticket = entry.begin_load(plan(2, 3))
+
+    assert entry.make_room(wishes, ticket) == {first: made_from(first), second: made_from(second)}
+    assert entry.ready == (third,)
+    assert entry.is_replacing
+    entry.finish_load(plan(2, 3), ticket, succeeded=False)
+    assert not entry.is_replacing
+
+
+def test_nothing_makes_room_for_a_load_that_was_overtaken(entry, version):
+    ticket = entry.begin_load(plan(1))
+    entry.withdraw()
+    serve(entry, version(1))
+
+    assert entry.make_room([], ticket) == {}
+    assert len(entry.ready) == 1
 
 
 def test_load_that_began_before_a_withdrawal_brings_nothing_back(entry, version):
@@ -130,7 +174,7 @@ def test_load_that_began_before_a_withdrawal_brings_nothing_back(entry, version)
     entry.withdraw()
 
     assert entry.is_overtaken(ticket)
-    assert entry.put_in_service(late, wish.origins[1], ticket) is late, "it is to be closed"
+    assert entry.put_in_service({late: made_from(late)}, ticket) == [late], "it is to be closed"
     entry.finish_load(wish, ticket, succeeded=True)
     assert (entry.ready, entry.plan, entry.is_required) == ((), None, False)
     assert shown(entry) == [(1, "UNAVAILABLE: unloaded")]

@@ -11,6 +11,7 @@ from service.layouts import ModelSource
 from service.load_plan import make_plan
 from service.repository import Repository
 from service.request import InferResponse
+from service.settings import ReloadPolicy
 from tests.service.loads import Loader, ModelDirectory, apply, states
 from tests.service.serving import WAIT_S, Gate, Serving, kit, message
 from tests.service.serving import repository as scripted
@@ -244,6 +245,152 @@ def test_version_shows_as_loading_beside_the_one_that_serves(repository, loader,
     assert not repository.every_version_is_ready()
     loader.gate.set()
     load.join(WAIT_S)
+
+
+def test_versions_of_one_load_take_over_at_one_moment(tmp_path, repository, loader):
+    clip = ModelDirectory(tmp_path, "clip", 1, 2, config="version_policy { all {} }")
+    apply(repository, clip)
+    before = repository.ready_versions("clip")
+    for version in (1, 2):
+        loader.wait_until_begun()
+        clip.touch(version)
+    loads = []
+    loader.make = lambda: loads.append(repository.ready_versions("clip")) or kit()
+    apply(repository, clip)
+
+    assert loads == [before, before], "while each is loaded"
+    assert not set(before) & set(repository.ready_versions("clip"))
+
+
+# Unload first. ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def sparing(loader):
+    """A repository that has no memory for two copies."""
+    made = Repository(loader, policy=ReloadPolicy.UNLOAD_FIRST)
+    yield made
+    loader.gate.set()
+    made.close(WAIT_S)
+
+
+def test_version_is_unloaded_before_the_next_is_loaded(sparing, loader, clip):
+    apply(sparing, clip)
+    clip.add(2)
+    open_at_load = []
+    loader.make = lambda: open_at_load.append([not servable.closed for servable in loader.servables]) or kit()
+
+    assert apply(sparing, clip) == {}
+    assert open_at_load == [[False]]
+    assert states(sparing) == [("1", *UNLOADED), ("2", READY, "")]
+
+
+def test_requests_in_the_gap_are_told_to_come_again(sparing, loader, clip):
+    apply(sparing, clip)
+    loader.wait_until_begun()
+    clip.touch(1)
+    loader.gate.clear()
+    load = threading.Thread(target=apply, args=(sparing, clip))
+    load.start()
+    loader.wait_until_begun()
+
+    for ask in (lambda: sparing.find("clip", ""), lambda: sparing.find_ready("clip")):
+        with pytest.raises(UnavailableError, match=r"model 'clip' is being reloaded: .* unloaded first"):
+            ask()
+    with pytest.raises(UnavailableError, match=r"version 1 is not at ready state \(LOADING\)"):
+        sparing.find("clip", "1")
+    assert not sparing.every_model_is_ready()
+    loader.gate.set()
+    load.join(WAIT_S)
+    assert sparing.is_ready("clip", "1")
+    assert sparing.every_model_is_ready()
+
+
+def test_request_in_flight_finishes_before_its_version_makes_room(sparing, loader, clip):
+    gate = Gate()
+    loader.make = lambda: kit(store=gate)
+    apply(sparing, clip)
+    loader.wait_until_begun()
+    running, _ = Serving(sparing, is_ready=bool).submit(message(signature="store"))
+    gate.wait_until_entered()
+    clip.touch(1)
+    load = threading.Thread(target=apply, args=(sparing, clip))
+    load.start()
+
+    assert not loader.begun.acquire(timeout=0.05)
+    gate.opened.set()
+    assert isinstance(running.wait(), InferResponse)
+    load.join(WAIT_S)
+    assert len(loader.loads) == 2
+
+
+def test_what_made_room_comes_back_when_the_load_fails(sparing, loader, clip):
+    clip.configure("version_policy { all {} }")
+    clip.add(2)
+    apply(sparing, clip)
+    clip.configure("version_policy { specific { versions: [ 1, 3 ] } } max_batch_size: 3")
+    clip.add(3)
+    loader.failures[3] = LoadError("it is broken")
+
+    assert apply(sparing, clip) == {3: "it is broken"}
+    assert states(sparing) == [("1", READY, ""), ("2", READY, ""), ("3", "UNAVAILABLE", "it is broken")]
+    assert sparing.every_model_is_ready()
+    assert not sparing.may_repeat("clip")
+    assert loader.loads == [("clip", version) for version in (1, 2, 1, 3, 2)]
+
+
+def test_what_made_room_does_not_come_back_from_files_that_changed(sparing, loader, clip):
+    apply(sparing, clip)
+    clip.touch(1)
+    loader.failures[1] = LoadError("it is broken")
+
+    assert apply(sparing, clip) == {1: "it is broken"}
+    assert states(sparing) == [("1", "UNAVAILABLE", "it is broken")]
+    assert loader.loads == [("clip", 1)] * 2
+    assert sparing.may_repeat("clip")
+
+
+def test_files_of_what_made_room_are_held_until_it_is_back(sparing, loader, clip):
+    files = Held()
+    sparing.apply(make_plan(clip.source()), files)
+    clip.add(2)
+    loader.failures[2] = LoadError("it is broken")
+    holders = []
+    loader.make = lambda: holders.append(files.holders) or kit()
+    apply(sparing, clip)
+
+    assert holders == [1]
+    assert files.holders == 1
+    assert sparing.find("clip", "").loaded.version == 1
+
+
+def test_unload_in_the_gap_lets_nothing_come_back(sparing, loader, clip):
+    apply(sparing, clip)
+    loader.wait_until_begun()
+    clip.add(2)
+    loader.gate.clear()
+    loader.failures[2] = LoadError("it is broken")
+    load = threading.Thread(target=apply, args=(sparing, clip))
+    load.start()
+    loader.wait_until_begun()
+    sparing.unload("clip")
+    loader.gate.set()
+    load.join(WAIT_S)
+
+    assert sparing.ready_versions("clip") == []
+    assert loader.loads == [("clip", 1), ("clip", 2)]
+    with pytest.raises(NotFoundError):
+        sparing.find("clip", "")
+
+
+def test_load_that_only_leaves_out_makes_no_room(tmp_path, sparing, loader):
+    clip = ModelDirectory(tmp_path, "clip", 1, 2, config="version_policy { all {} }")
+    apply(sparing, clip)
+    second = sparing.find("clip", "2").loaded
+    (clip.path / "1").rename(tmp_path / "gone")
+
+    assert apply(sparing, clip) == {}
+    assert sparing.ready_versions("clip") == [second]
 
 
 # Requests. -------------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from service.model_places import ModelPlaces
 from service.repository import Repository
 from service.repository_poller import RepositoryPoller
 from service.request import InferResponse
+from service.settings import ReloadPolicy
 from tests.service.loads import Loader, ModelDirectory, states
 from tests.service.serving import WAIT_S, Gate, Serving, kit, message
 
@@ -321,6 +322,21 @@ def test_failing_load_is_tried_again_after_growing_pauses(loader, polled, clip):
         tries += [index] * (len(loader.loads) - before)
 
     assert tries == [0, 1, 3, 7, 15, 31, 63, 95, 127]
+
+
+def test_failing_load_is_not_repeated_where_what_serves_would_make_room_again(loader, root, clip):
+    repository = Repository(loader, policy=ReloadPolicy.UNLOAD_FIRST)
+    poller = RepositoryPoller(repository, ModelPlaces([root], []), 1.0)
+    poll(poller, 2)
+    loader.failures[2] = LoadError("variables are missing")
+    clip.add(2)
+    poll(poller, 20)
+    assert loader.loads == [("clip", version) for version in (1, 2, 1)]
+    loader.failures.clear()
+    clip.touch(2)
+    poll(poller, 2)
+    assert served(repository) == [2]
+    repository.close(WAIT_S)
 
 
 def test_failing_load_is_tried_at_once_when_its_files_change(repository, loader, polled, clip):
