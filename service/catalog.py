@@ -59,8 +59,8 @@ class Catalog:
         Raises:
             InvalidArgumentError: the version is no number.
             NotFoundError: the model or the version does not exist, or no version of the model is ready.
-            UnavailableError: the version exists and is not ready; or the model is being loaded for the first time, or is
-                being reloaded and what served before made room for that.
+            UnavailableError: the version exists and is not ready; or the model is being loaded for the first time, or
+                what served before has made room for the load.
         """
         version = parse_version(version_text)
         model, signature, entry = self._resolve(name)

@@ -19,7 +19,7 @@ from service.saved_model.model_errors import shorten
             "INVALID_ARGUMENT: bad shape",
         ),
         (
-            "Detected at node 'a' defined at:\n    File \"a\", line 9\n    File \"b\"\nNode: 'a'\nOOM\n\t [[{{node a}}]]",
+            "Detected at node 'a' defined at:\n  File \"a\", line 9\n  File \"b\"\nNode: 'a'\nOOM\n\t [[{{node a}}]]",
             "OOM",
         ),
         ("Detected at node 'x' defined at (most recent call last):\n File", ""),
