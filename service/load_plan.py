@@ -8,7 +8,7 @@ from typing import Final
 
 from protos.model_config_pb2 import ModelConfig
 from service.errors import LoadError
-from service.file_identity import Files, files_below, files_beside
+from service.file_identity import Files, files_below, files_beside, last_change_below, last_change_beside
 from service.layouts import CUSTOM_CONFIGS, ModelSource
 from service.model_config import check_supported, read_config
 from service.versions import versions_to_serve
@@ -59,6 +59,18 @@ class LoadPlan:
     override: ModelConfig | None = field(repr=False)
     origins: Mapping[int, Origin] = field(repr=False)
     files: tuple[Files, Mapping[int, Files]] = field(repr=False)
+
+    def lacks_nothing_of(self, other: "LoadPlan") -> bool:
+        """Whether every version, and every file beside them, that another plan saw is there still, maybe changed."""
+        beside, of_versions = self.files
+        others_beside, of_others_versions = other.files
+        names = {name for name, *_ in beside}
+        return of_others_versions.keys() <= of_versions.keys() and {name for name, *_ in others_beside} <= names
+
+    def last_change(self) -> float:
+        """Return when what it is made of was last written, in seconds of the system's clock; a move is no change."""
+        beside = (last_change_beside(directory) for directory in _directories_beside(self.source.config_path))
+        return max(*(last_change_below(self.source.versions[number]) for number in self.origins), *beside, 0.0)
 
     def versions(self, files: AbstractContextManager[object] | None = None) -> list[VersionPlan]:
         """Return the wish for each version, ascending; ``files`` is what holds the directories."""
@@ -115,8 +127,11 @@ def _files(source: ModelSource) -> tuple[Files, Mapping[int, Files]]:
 
 def _files_beside(config_path: Path | None) -> Files:
     """Return those that a configuration may name, such as labels, and the configuration itself."""
+    return _NO_FILES.union(*map(files_beside, _directories_beside(config_path)))
+
+
+def _directories_beside(config_path: Path | None) -> list[Path]:
     if config_path is None:
-        return _NO_FILES
+        return []
     directory = config_path.parent
-    custom = directory.name == CUSTOM_CONFIGS
-    return files_beside(directory) | (files_beside(directory.parent) if custom else _NO_FILES)
+    return [directory, directory.parent] if directory.name == CUSTOM_CONFIGS else [directory]

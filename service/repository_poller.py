@@ -1,7 +1,10 @@
 """Keeps the models of a server what lies on disk, by looking again and again."""
 
 import logging
+import math
 import threading
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -32,7 +35,7 @@ class _Watch:
 
     sight: Sight
     is_settled: bool
-    polls_left: int = 1
+    polls_left: int
     pause: int = 1
 
     def is_due(self) -> bool:
@@ -50,10 +53,11 @@ class _Watch:
 class RepositoryPoller:
     """A thread that looks at the model places, and loads and unloads what changed there.
 
-    A change counts once two polls in a row saw the same: files that are still being written, and directories that are
-    gone for a moment while they are replaced, are left alone until then. What is whole cannot be told by looking, so a
-    copy that pauses for longer is loaded, fails, and is tried again: at once when its files change, else after 1, 2,
-    4, ... polls. What served before goes on meanwhile; where it makes room for each load, only changed files are a
+    A change counts once two polls in a row, and all for the quiet time, saw the same: files that are still being
+    written, and directories that are gone for a moment while they are replaced, are left alone until then. What comes
+    and was not written to for the quiet time was moved into place whole, and counts at once. More cannot be told by
+    looking, so a copy that pauses for longer is loaded, fails, and is tried again: when its files change, else after 1,
+    2, 4, ... polls. What served before goes on meanwhile; where it makes room for each load, only changed files are a
     reason to try again.
 
     A model is unloaded and forgotten when its directory, or the last version in it, is gone. A place that cannot be
@@ -65,8 +69,10 @@ class RepositoryPoller:
         repository: Repository,
         places: ModelPlaces,
         interval_s: float,
+        quiet_s: float,
         *,
         stopping: threading.Event | None = None,
+        now: Callable[[], float] = time.time,
     ) -> None:
         """Prepare to look; ``start`` begins.
 
@@ -74,11 +80,15 @@ class RepositoryPoller:
             repository: what is loaded. From ``start`` on nothing else may load.
             places: where to look.
             interval_s: seconds from the end of a poll to the next.
+            quiet_s: seconds for which a change must have been left alone.
             stopping: is waited on between the polls, and set to end them; a test brings one whose time it moves.
+            now: tells the time by which the file system dates changes, in seconds.
         """
         self._repository: Final = repository
         self._places: Final = places
         self._interval_s: Final = interval_s
+        self._quiet_s: Final = quiet_s
+        self._now: Final = now
         self._stopping: Final = stopping or threading.Event()
         self._watches: dict[str, _Watch] = {}
         self._thread: threading.Thread | None = None
@@ -125,9 +135,18 @@ class RepositoryPoller:
         watch = self._watches.get(name)
         if watch is None or watch.sight != sight:
             is_loaded = sight is not None and sight == self._repository.plan(name)
-            self._watches[name] = _Watch(sight, is_settled=is_loaded)
-        elif watch.is_due():
+            polls = max(1, math.ceil(self._quiet_s / self._interval_s))
+            watch = self._watches[name] = _Watch(sight, is_loaded, 0 if self._was_moved_in(name, sight) else polls + 1)
+        if watch.is_due():
             watch.note(succeeded=self._bring(name, sight))
+
+    def _was_moved_in(self, name: str, sight: Sight) -> bool:
+        """Whether all that was seen lay still for the quiet time, though it is new here."""
+        if not isinstance(sight, LoadPlan):
+            return False
+        before = self._repository.plan(name)
+        lacks_nothing = before is None or sight.lacks_nothing_of(before)
+        return lacks_nothing and 0 < sight.last_change() < self._now() - self._quiet_s
 
     def _look(self, name: str) -> Sight:
         try:

@@ -76,7 +76,9 @@ class Server:
             settings.model_control_mode,
             self._uploads if settings.allow_file_override else None,
         )
-        self._poller = RepositoryPoller(self._repository, self._places, settings.repository_poll_secs)
+        self._poller = RepositoryPoller(
+            self._repository, self._places, settings.repository_poll_secs, settings.repository_quiet_secs
+        )
         self._health = Health()
         admission = admission_from(settings)
         self._monitor = Monitor(settings, self._repository, self._health, admission=admission, is_ready=self._is_ready)

@@ -91,6 +91,11 @@ class Settings(BaseSettings):
     repository_poll_secs: Annotated[int, Ge(1), Le(2**31 - 1)] = Field(
         15, description="Seconds from one look at the models' places to the next in mode poll."
     )
+    repository_quiet_secs: Annotated[FiniteFloat, Ge(0)] = Field(
+        5.0,
+        description="Seconds that the files of a model must be left alone before a change counts in mode poll, and at "
+        "least from one look to the next; what is moved into place whole counts at once.",
+    )
     load_model: Annotated[tuple[str, ...], NoDecode] = Field(
         (), description="A model to load at the start in mode explicit, * for all; may be repeated."
     )

@@ -17,6 +17,8 @@ pytestmark = pytest.mark.end_to_end
 LATEST_S = 60
 """How long a change on disk may take until it shows: a few polls, one a second, and a load on a busy machine."""
 
+POLLING = ("--model-control-mode", "poll", "--repository-poll-secs", "1", "--repository-quiet-secs", "1")
+
 WEIGHTS = np.arange(12, dtype=np.float32).reshape(4, 3)
 """Of the model ``module``."""
 
@@ -32,7 +34,7 @@ def models(export, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def polling(models):
-    with ServerProcess(models, "--model-control-mode", "poll", "--repository-poll-secs", "1") as process:
+    with ServerProcess(models, *POLLING) as process:
         process.wait_until_ready(START_S)
         yield process
         assert process.stop(STOP_S) == 0
@@ -154,7 +156,7 @@ def test_loads_and_unloads_by_callers_are_refused(client):
 
 
 def test_server_may_start_with_nothing_and_wait_for_models(export, tmp_path):
-    with ServerProcess(tmp_path, "--model-control-mode", "poll", "--repository-poll-secs", "1") as process:
+    with ServerProcess(tmp_path, *POLLING) as process:
         process.wait_until_ready(START_S)
         with triton.InferenceServerClient(process.address) as client:
             shutil.copytree(export("module"), tmp_path / "first" / "1")

@@ -14,6 +14,7 @@ VALUES = {
     "model_config_name": ("canary", "canary"),
     "model_config_file": ("models.config", Path("models.config")),
     "model_control_mode": ("explicit", ControlMode.EXPLICIT),
+    "repository_quiet_secs": ("2.5", 2.5),
     "load_model": ("clip", ("clip",)),
     "repository_poll_secs": ("2", 2),
     "allow_file_override": ("true", True),

@@ -21,6 +21,8 @@ from service.settings import Settings
 from tests.service.serving import WAIT_S
 
 READY = "READY"
+INTERVAL_S = 1000.0
+"""Of polls, and the quiet time: longer than any test, so that nothing that it writes has lain still."""
 UNAVAILABLE = "UNAVAILABLE"
 NOBODY = 65534
 X = np.ones((2, 4), np.float32)
@@ -35,7 +37,7 @@ class Site:
         self._caplog = caplog
         self.repository = Repository(VersionLoader(Settings(default_max_batch_size=4)).load)
         self.places = ModelPlaces([root], [])
-        self.poller = RepositoryPoller(self.repository, self.places, 1.0)
+        self.poller = RepositoryPoller(self.repository, self.places, INTERVAL_S, INTERVAL_S)
         root.chmod(0o755)
 
     def put(self, place="clip/1", config=None):

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from service.file_identity import files_below, files_beside
+from service.file_identity import files_below, files_beside, last_change_below, last_change_beside
 
 
 @pytest.fixture
@@ -83,3 +83,63 @@ def test_files_beside_leave_directories_out(model):
     (model / "config.pbtxt").touch()
 
     assert {name for name, *_ in files_beside(model)} == {"config.pbtxt"}
+
+
+# When something was changed last. --------------------------------------------------------------------------------
+
+
+def settle(path):
+    """Return the time of the last change, once the clock of the file system has moved on from it."""
+    probe = path / "probe"
+    changed = last_change_below(path / "one")
+    while True:
+        probe.touch()
+        if probe.stat().st_mtime > changed:
+            return changed
+
+
+def preserve(path):
+    """Copy over a file with its old times, as ``cp -p`` does."""
+    stat = path.stat()
+    path.write_bytes(b"graph")
+    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        overwrite,
+        replace_by_rename,
+        append,
+        preserve,
+        lambda path: path.unlink(),
+        lambda path: path.parent.joinpath("new").touch(),
+    ],
+)
+@pytest.mark.parametrize("name", ["saved_model.pb", "variables/data"])
+def test_every_change_of_a_tree_is_dated(model, name, change):
+    before = settle(model)
+    change(model / "one" / name)
+
+    assert last_change_below(model / "current") > before
+
+
+def test_move_of_a_tree_is_no_change_of_it(model):
+    before = settle(model)
+    (model / "one").rename(model / "three")
+
+    assert last_change_below(model / "three") == before
+
+
+def test_files_beside_are_dated_without_those_below(model):
+    before = last_change_beside(model / "one")
+    settle(model)
+    (model / "one" / "variables" / "data").write_bytes(b"new")
+    assert last_change_beside(model / "one") == before
+    (model / "one" / "labels.txt").touch()
+    assert last_change_beside(model / "one") > before
+
+
+def test_what_is_not_there_was_never_changed(tmp_path):
+    assert last_change_below(tmp_path / "nope") == 0
+    assert last_change_beside(tmp_path / "nope") == 0

@@ -6,6 +6,7 @@ Polls are made one by one, as if the time for each had come; what each load brin
 import logging
 import shutil
 import threading
+import time
 
 import pytest
 
@@ -19,6 +20,8 @@ from tests.service.loads import Loader, ModelDirectory, states
 from tests.service.serving import WAIT_S, Gate, Serving, kit, message
 
 READY = "READY"
+INTERVAL_S = 1000.0
+"""Of polls, and the quiet time: longer than any test, so that nothing that it writes has lain still."""
 UNLOADED = ("UNAVAILABLE", "unloaded")
 
 
@@ -48,7 +51,7 @@ def clip(root):
 
 @pytest.fixture
 def poller(repository, root):
-    return RepositoryPoller(repository, ModelPlaces([root], []), 1.0)
+    return RepositoryPoller(repository, ModelPlaces([root], []), INTERVAL_S, INTERVAL_S)
 
 
 @pytest.fixture
@@ -86,6 +89,45 @@ def test_model_that_is_being_written_is_left_alone_until_it_rests(loader, poller
     assert loader.loads == []
     poll(poller, 2)
     assert loader.loads == [("clip", 1)]
+
+
+def test_model_must_be_left_alone_for_the_whole_quiet_time(repository, loader, root, clip):
+    poller = RepositoryPoller(repository, ModelPlaces([root], []), 15.0, 50.0)
+    poll(poller, 4)
+    clip.touch(1)
+    poll(poller, 4)
+    assert loader.loads == []
+    poll(poller)
+    assert loader.loads == [("clip", 1)]
+
+
+@pytest.fixture
+def later(repository, root):
+    """A poller in whose eyes nothing was written for long."""
+    return RepositoryPoller(
+        repository, ModelPlaces([root], []), INTERVAL_S, INTERVAL_S, now=lambda: time.time() + 2 * INTERVAL_S
+    )
+
+
+def test_what_lay_still_before_it_came_counts_at_once(repository, later, clip):
+    """It was moved into place whole, or was there all the time."""
+    poll(later)
+    assert served(repository) == [1]
+    clip.add(2)
+    poll(later)
+    assert served(repository) == [2]
+
+
+@pytest.mark.parametrize("what", ["1", "2", "config.pbtxt"])
+def test_what_went_must_stay_away_although_the_rest_lies_still(repository, loader, later, root, what):
+    clip = ModelDirectory(root, "clip", 1, 2, config="version_policy { all {} } max_batch_size: 3")
+    poll(later)
+    before = repository.ready_versions("clip")
+    (clip.path / what).rename(root / ".aside")
+    poll(later)
+    assert repository.ready_versions("clip") == before
+    poll(later)
+    assert repository.ready_versions("clip") != before
 
 
 def test_new_version_takes_over(repository, polled, clip):
@@ -326,7 +368,7 @@ def test_failing_load_is_tried_again_after_growing_pauses(loader, polled, clip):
 
 def test_failing_load_is_not_repeated_where_what_serves_would_make_room_again(loader, root, clip):
     repository = Repository(loader, policy=ReloadPolicy.UNLOAD_FIRST)
-    poller = RepositoryPoller(repository, ModelPlaces([root], []), 1.0)
+    poller = RepositoryPoller(repository, ModelPlaces([root], []), INTERVAL_S, INTERVAL_S)
     poll(poller, 2)
     loader.failures[2] = LoadError("variables are missing")
     clip.add(2)
@@ -422,7 +464,7 @@ class Ticks(threading.Event):
 
 def test_thread_polls_at_every_interval_and_ends_at_once(repository, root, clip):
     ticks = Ticks()
-    poller = RepositoryPoller(repository, ModelPlaces([root], []), 15.0, stopping=ticks)
+    poller = RepositoryPoller(repository, ModelPlaces([root], []), INTERVAL_S, INTERVAL_S, stopping=ticks)
     poller.start()
     ticks.wait_until_begun()
     assert repository.model_names() == []
@@ -431,14 +473,14 @@ def test_thread_polls_at_every_interval_and_ends_at_once(repository, root, clip)
     assert served(repository) == [1]
     poller.close()
 
-    assert ticks.waits == [15.0] * 3
+    assert ticks.waits == [INTERVAL_S] * 3
     assert not any(thread.name == "model-poll" for thread in threading.enumerate())
 
 
 def test_thread_goes_on_after_a_poll_that_went_wrong_as_a_whole(monkeypatch, repository, root, clip, caplog):
     places = ModelPlaces([root], [])
     ticks = Ticks()
-    poller = RepositoryPoller(repository, places, 15.0, stopping=ticks)
+    poller = RepositoryPoller(repository, places, INTERVAL_S, INTERVAL_S, stopping=ticks)
     poller.start()
     ticks.wait_until_begun()
     with monkeypatch.context() as broken:
@@ -453,7 +495,7 @@ def test_thread_goes_on_after_a_poll_that_went_wrong_as_a_whole(monkeypatch, rep
 
 
 def test_thread_ends_in_the_midst_of_its_interval(repository, root):
-    poller = RepositoryPoller(repository, ModelPlaces([root], []), 10_000.0)
+    poller = RepositoryPoller(repository, ModelPlaces([root], []), INTERVAL_S, INTERVAL_S)
     poller.start()
     poller.close()
 
@@ -463,7 +505,7 @@ def test_thread_ends_in_the_midst_of_its_interval(repository, root):
 def test_no_load_is_begun_after_the_stop(repository, loader, root):
     for name in ("bert", "clip"):
         ModelDirectory(root, name, 1)
-    poller = RepositoryPoller(repository, ModelPlaces([root], []), 15.0)
+    poller = RepositoryPoller(repository, ModelPlaces([root], []), INTERVAL_S, INTERVAL_S)
     poll(poller)
     loader.gate.clear()
     polling = threading.Thread(target=poller.poll)
