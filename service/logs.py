@@ -75,7 +75,8 @@ class _OneLine(logging.Formatter):
         return super().formatMessage(record)
 
     def formatException(self, ei: _ExcInfo) -> str:  # noqa: N802 - the name is logging's
-        return "\n".join(f"    {_printable(line)}" for line in super().formatException(ei).split("\n"))
+        text = _without_middle(super().formatException(ei))
+        return "\n".join(f"    {_printable(line)}" for line in text.split("\n"))
 
 
 class _Json(logging.Formatter):
@@ -93,7 +94,7 @@ class _Json(logging.Formatter):
             },
         }
         if record.exc_info:
-            event["exception"] = self.formatException(record.exc_info)
+            event["exception"] = _without_middle(self.formatException(record.exc_info))
         return json.dumps(event, default=str)
 
 
@@ -101,6 +102,14 @@ def _bounded(text: str) -> str:
     if len(text) <= _MOST_CHARACTERS:
         return text
     return f"{text[:_MOST_CHARACTERS]} ... ({len(text)} characters)"
+
+
+def _without_middle(traceback: str) -> str:
+    """Bound a traceback, whose first frames tell most, and whose last ones; an error's text may be a caller's."""
+    if len(traceback) <= 2 * _MOST_CHARACTERS:
+        return traceback
+    cut = len(traceback) - 2 * _MOST_CHARACTERS
+    return f"{traceback[:_MOST_CHARACTERS]}\n... ({cut} characters)\n{traceback[-_MOST_CHARACTERS:]}"
 
 
 def _printable(text: str) -> str:

@@ -193,6 +193,20 @@ def test_text_of_any_length_is_bounded(line_format, written):
     assert "x ... (5000000 characters)" in line
 
 
+@pytest.mark.parametrize("line_format", LogFormat)
+@pytest.mark.parametrize("text", ["y" * 5_000_000, "y\n" * 2_500_000])
+def test_traceback_of_any_length_is_bounded_and_keeps_its_frames(line_format, text, written):
+    configure(format=line_format)
+    with pytest.raises(ValueError) as raised:
+        int("1", base=len(text))
+    raised.value.args = (text,)
+    logging.getLogger("service").error("failed", exc_info=raised.value)
+
+    lines = written()
+    assert sum(map(len, lines)) < 150_000
+    assert 'int("1", base=len(text))' in "".join(lines).replace("\\", "")
+
+
 def test_json_follows_the_levels(written):
     configure(format=LogFormat.JSON, info=False)
     logging.getLogger("service").info("no")
