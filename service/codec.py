@@ -1,6 +1,6 @@
 """Protobuf messages of ModelInfer to requests, and answers to messages."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Sized
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Final, Self, TypeAlias
@@ -47,6 +47,9 @@ _SMALL_BYTES: Final = 4096
 """Up to this size a copy costs less than a view."""
 
 _HEADS_KEPT: Final = 1024
+
+_MAX_NAMES: Final = 10_000
+"""Inputs, outputs or parameters of one request. A message of a million takes seconds, in which no other is read."""
 
 _Input: TypeAlias = pb.ModelInferRequest.InferInputTensor
 _OutputMessage: TypeAlias = pb.ModelInferRequest.InferRequestedOutputTensor
@@ -101,6 +104,7 @@ class MessageRequest:
     def parameters(self) -> RequestParameters:
         """Read the request's parameters."""
         parameters = self._read().parameters
+        _refuse_masses(parameters, "parameters", self.id)
         return read_parameters(_parameters(parameters)) if parameters else DEFAULTS
 
     def inputs(self) -> list[InputTensor]:
@@ -109,6 +113,7 @@ class MessageRequest:
         The k-th raw entry belongs to the k-th input that is not in shared memory; surplus entries are ignored.
         """
         message = self._read()
+        _refuse_masses(message.inputs, "inputs", self.id)
         _refuse_duplicates([tensor.name for tensor in message.inputs], "input", self.id)
         raw = iter(self.raw) if self.raw else None
         return [
@@ -149,10 +154,12 @@ class MessageRequest:
         outputs = self._read().outputs
         if not outputs:
             return []
+        _refuse_masses(outputs, "outputs", self.id)
         _refuse_duplicates([output.name for output in outputs], "output", self.id)
         return [self._requested(output) if output.parameters else RequestedOutput(output.name) for output in outputs]
 
     def _requested(self, output: _OutputMessage) -> RequestedOutput:
+        _refuse_masses(output.parameters, "parameters of an output", self.id)
         classes = read_class_count(_parameters(output.parameters))
         window_name = read_window(output.name, _parameters(output.parameters))
         if window_name is not None:
@@ -166,6 +173,7 @@ class MessageRequest:
         """Return where in shared memory an input's data are, or None when they are in the message."""
         if not tensor.parameters:
             return None
+        _refuse_masses(tensor.parameters, "parameters of an input", self.id)
         name = read_window(tensor.name, _parameters(tensor.parameters))
         if name is None:
             return None
@@ -184,6 +192,11 @@ def _parameters(parameters: Mapping[str, pb.InferParameter]) -> Iterator[Paramet
     for key, value in parameters.items():
         kind = value.WhichOneof("parameter_choice")
         yield key, kind, None if kind is None else getattr(value, kind)
+
+
+def _refuse_masses(things: Sized, kind: str, request_id: str) -> None:
+    if len(things) > _MAX_NAMES:
+        raise InvalidArgumentError(f"{name_request(request_id)} {len(things)} {kind}; at most {_MAX_NAMES} are allowed")
 
 
 def _refuse_duplicates(names: list[str], kind: str, request_id: str) -> None:

@@ -12,6 +12,8 @@ from typing import Final
 
 _PACKAGES: Final = ("service", "batching")
 
+_GRPC: Final = "grpc._cython.cygrpc"
+
 _MOST_CHARACTERS: Final = 16_384
 """Of one event's text. Names that callers choose are part of some; what they send must not fill a disk."""
 
@@ -98,6 +100,11 @@ class _Json(logging.Formatter):
         return json.dumps(event, default=str)
 
 
+def _tells_metadata(record: logging.LogRecord) -> bool:
+    """Whether an event is that of gRPC which tells, once a call, metadata that are no text; they may be a token."""
+    return record.name == _GRPC and str(record.msg).startswith("Invalid encoding")
+
+
 def _bounded(text: str) -> str:
     if len(text) <= _MOST_CHARACTERS:
         return text
@@ -122,7 +129,7 @@ def configure(options: LogOptions) -> None:
     """Log to standard error; what was configured before no longer holds."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Json() if options.format is LogFormat.JSON else _OneLine(*_LINES[options.format]))
-    handler.addFilter(lambda record: options.shows(record.levelno))
+    handler.addFilter(lambda record: options.shows(record.levelno) and not _tells_metadata(record))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     # Of other packages, problems alone are of interest.

@@ -1,15 +1,20 @@
 """One inference request and its answer, as the data plane sees them: no message types, no transport."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 import numpy as np
 
+from service.datatypes import BYTES
 from service.errors import SignetError
 from service.parameters import RequestParameters
 from service.shared_memory import Window
 from service.signature import TensorSpec
+
+_STRING_BYTES: Final = 48
+"""What a string takes beside its bytes, as an object and a pointer to it; on the wire it takes 4."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +36,11 @@ class InputTensor:
 
     @property
     def nbytes(self) -> int:
-        """How much memory the data take, in bytes; of strings in a typed field what they hold."""
-        if not isinstance(self.data, np.ndarray):
-            return len(self.data)
-        return sum(map(len, self.data.tolist())) if self.data.dtype == object else self.data.nbytes
+        """How much memory the data take, in bytes, once they are an array; for tensors that were checked."""
+        if self.datatype == BYTES.name:
+            held = sum(map(len, self.data.tolist())) if isinstance(self.data, np.ndarray) else len(self.data)
+            return held + _STRING_BYTES * math.prod(self.shape)
+        return self.data.nbytes if isinstance(self.data, np.ndarray) else len(self.data)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,8 @@ from service.errors import (
     UnimplementedError,
 )
 
+_LONGEST_NAME: Final = 1024
+
 
 class Region(Protocol):
     """Memory of a client, known by a name. Bounds are checked by whoever reads and writes."""
@@ -111,11 +113,16 @@ class Regions:
 
         Raises:
             AlreadyExistsError: the name is taken.
-            InvalidArgumentError: the name is empty, which everywhere else means all regions.
+            InvalidArgumentError: the name is empty, which everywhere else means all regions, or too long to be kept.
             ResourceExhaustedError: too many regions are open.
         """
         if not name:
             raise InvalidArgumentError("failed to register shared memory region: its name is empty")
+        if len(name) > _LONGEST_NAME:
+            raise InvalidArgumentError(
+                f"failed to register shared memory region: its name has {len(name)} characters; at most "
+                f"{_LONGEST_NAME} are allowed"
+            )
         with self._lock:
             if name in self._by_name:
                 raise AlreadyExistsError(f"shared memory region '{name}' already in manager")

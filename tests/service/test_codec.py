@@ -202,10 +202,39 @@ def test_an_output_asked_for_twice_is_refused():
 
 @pytest.mark.timeout(20)
 def test_a_duplicate_behind_very_many_names_is_found_in_linear_time():
-    names = [str(number) for number in range(200_000)]
+    names = [str(number) for number in range(9_999)]
     message = codec.MessageRequest(request(outputs=[*names, names[-1]]))
 
     assert "already exists" in refusal(message.outputs)
+
+
+MANY = [str(number) for number in range(10_001)]
+
+
+@pytest.mark.parametrize(
+    ("message", "kind"),
+    [
+        (request(*[(name, "INT32", [1], {}) for name in MANY]), "inputs"),
+        (request(outputs=MANY), "outputs"),
+        (pb.ModelInferRequest(parameters={name: pb.InferParameter(int64_param=1) for name in MANY}), "parameters"),
+    ],
+    ids=["inputs", "outputs", "parameters"],
+)
+def test_masses_are_refused_before_they_are_read(message, kind):
+    asked = codec.MessageRequest(message)
+
+    assert refusal(getattr(asked, kind)) == f"[request id: <id_unknown>] 10001 {kind}; at most 10000 are allowed"
+
+
+def test_masses_of_parameters_of_one_tensor_are_refused():
+    message = request(("x", "INT32", [1], {"int_contents": [1]}), outputs=["y"])
+    for tensor in (message.inputs[0], message.outputs[0]):
+        for name in MANY:
+            tensor.parameters[name].int64_param = 1
+    asked = codec.MessageRequest(message)
+
+    assert "10001 parameters of an input" in refusal(asked.inputs)
+    assert "10001 parameters of an output" in refusal(asked.outputs)
 
 
 def test_wanted_outputs_come_in_the_requests_order():

@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from protos import grpc_service_pb2 as pb
 from service.admission import Limit
 from service.errors import UnavailableError
 from service.request import InferResponse
@@ -37,6 +38,24 @@ def test_bytes_are_counted_over_all_signatures():
         assert isinstance(busy.served.submit(message({"x": rows(1, 2)}, signature="embed"))[0].wait(), UnavailableError)
         busy.served.submit(message(signature="embed"))
         assert held(busy.served) == (3, 4 * NBYTES)
+
+
+@pytest.mark.parametrize("is_raw", [True, False])
+def test_strings_are_counted_with_what_their_objects_take(is_raw):
+    words = [b"a", b"", b"abc"]
+    request = pb.ModelInferRequest(model_name="clip", parameters={"signature": pb.InferParameter(string_param="text")})
+    request.inputs.add(name="s", datatype="BYTES", shape=[3])
+    if is_raw:
+        request.raw_input_contents.append(b"".join(len(word).to_bytes(4, "little") + word for word in words))
+    else:
+        request.inputs[0].contents.bytes_contents.extend(words)
+    with Busy() as busy:
+        before = held(busy.served)[1]
+        busy.served.submit(request)
+        counted = held(busy.served)[1] - before
+        busy.gate.opened.set()
+
+    assert counted == 4 + 3 * 48 + (12 if is_raw else 0)
 
 
 @pytest.mark.parametrize("end", ["cancel", "timeout", "deadline", "full queue", "unloading"])

@@ -72,6 +72,13 @@ def test_an_empty_name_is_refused_because_it_means_all(memory):
         register(Regions(), memory, "")
 
 
+def test_a_name_that_is_too_long_to_be_kept_is_refused_and_not_repeated(memory):
+    with pytest.raises(InvalidArgumentError, match="its name has 1025 characters; at most 1024") as caught:
+        register(Regions(), memory, "n" * 1025)
+
+    assert "nnn" not in str(caught.value)
+
+
 def test_a_region_that_cannot_be_opened_leaves_the_name_free(memory):
     regions = Regions()
     with pytest.raises(InternalError):

@@ -7,14 +7,18 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from protos import grpc_service_pb2 as pb
 from protos import grpc_service_pb2_grpc
+from service import logs
 from service.access import make_access
+from service.logs import LogOptions
 from service.transports.health import Health
-from tests.service.serving import WAIT_S, kit, serving
+from tests.service.serving import WAIT_S, kit, message, serving
+from tests.service.transports import raw_http2
 from tests.service.transports.channels import bind, failure, run
 
 pytestmark = pytest.mark.usefixtures("each_transport")
 
 STATUS = grpc.StatusCode
+INFER = "/inference.GRPCInferenceService/ModelInfer"
 USER, ADMIN = (("authorization", "Bearer user"),), (("authorization", "Bearer admin"),)
 
 
@@ -28,9 +32,11 @@ def guarded(tmp_path):
     def run_guarded(main):
         async def serve():
             with serving(kit()) as served:
+                run_guarded.answered = lambda: served.statistics("clip").success.count
                 health = Health()
                 health.set_live(live=True)
                 transport = bind(served.servicer, health, access=access)
+                run_guarded.address = lambda: transport.addresses[0]
                 await transport.start()
                 try:
                     async with grpc.aio.insecure_channel(transport.addresses[0]) as channel:
@@ -109,6 +115,21 @@ def test_administrative_calls_want_an_administrator(guarded):
         assert (await failure(let_in))[0] is STATUS.UNIMPLEMENTED
 
     guarded(main)
+
+
+@pytest.mark.parametrize("value", [b"Bearer user\xff", b"\xffBearer user", b"Bearer \xc3\xa4\xff"])
+def test_metadata_that_are_no_text_are_no_token_and_not_logged(guarded, capsys, value):
+    logs.configure(LogOptions(verbose_level=1))
+
+    async def main(channel, stub):
+        request = message().SerializeToString()
+        await raw_http2.call(guarded.address(), INFER, request, [(b"authorization", value)])
+        assert guarded.answered() == 0
+        await raw_http2.call(guarded.address(), INFER, request, [(b"authorization", b"Bearer user"), (b"x", value)])
+        assert guarded.answered() == 1
+
+    guarded(main)
+    assert "Bearer" not in capsys.readouterr().err
 
 
 def test_probes_need_no_token(guarded):
