@@ -9,13 +9,16 @@ from functools import partial
 from typing import Final
 
 import service
-from service.admission import Admission
+from service.data_plane import DataPlane
 from service.http.pages import ServerPages
 from service.http.port import HttpPort
 from service.metrics.collectors import make_registry
 from service.metrics.exposition import render
 from service.repository import Repository
 from service.settings import Settings
+from service.status_page.offer import is_offered, may_try
+from service.status_page.pages import TRIAL_PATH, StatusPages
+from service.status_page.trial import Trial
 from service.transports.health import Health
 from service.transports.health_server import HealthServer
 from service.watchdog import Watchdog, stuck_runs
@@ -35,7 +38,7 @@ class Monitor:
         repository: Repository,
         health: Health,
         *,
-        admission: Admission,
+        data_plane: DataPlane,
         is_ready: Callable[[], bool],
     ) -> None:
         """Open nothing yet.
@@ -44,13 +47,13 @@ class Monitor:
             settings: of the server.
             repository: whose models are told of and watched.
             health: is told whether the server is live.
-            admission: whose limits are told of.
+            data_plane: whose limits are told of; the status page tries signatures on it.
             is_ready: whether the server takes requests.
         """
         self._settings: Final = settings
         self._repository: Final = repository
         self._health: Final = health
-        self._admission: Final = admission
+        self._data_plane: Final = data_plane
         self._is_ready: Final = is_ready
         self._is_live = True
         self._beat_at = time.monotonic()
@@ -79,7 +82,7 @@ class Monitor:
         settings = self._settings
         pages = self._pages(addresses)
         if settings.allow_metrics:
-            http = HttpPort(settings.metrics_address, settings.metrics_port, pages)
+            http = self._open_http(pages)
             opened.enter_context(contextlib.closing(http))
             logger.info("listening for HTTP at %s", http.address)
         if settings.health_address is not None:
@@ -90,8 +93,17 @@ class Monitor:
             opened.enter_context(contextlib.closing(port))
             logger.info("listening for probes at %s", port.address)
 
+    def _open_http(self, pages: ServerPages) -> HttpPort:
+        settings = self._settings
+        address = settings.metrics_address, settings.metrics_port
+        if not is_offered(settings):
+            return HttpPort(*address, pages)
+        forms = {TRIAL_PATH: Trial(self._repository, self._data_plane)} if may_try(settings) else {}
+        shown = StatusPages(pages, self._repository, self._is_ready, has_trial=bool(forms))
+        return HttpPort(*address, shown, forms=forms)
+
     def _pages(self, addresses: Sequence[str]) -> ServerPages:
-        registry = make_registry(self._repository, service.__version__, self._admission, addresses)
+        registry = make_registry(self._repository, service.__version__, self._data_plane.admission, addresses)
         return ServerPages(
             is_live=self.is_live,
             is_ready=self._is_ready,

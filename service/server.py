@@ -80,13 +80,15 @@ class Server:
             self._repository, self._places, settings.repository_poll_secs, settings.repository_quiet_secs
         )
         self._health = Health()
-        admission = admission_from(settings)
-        self._monitor = Monitor(settings, self._repository, self._health, admission=admission, is_ready=self._is_ready)
+        data_plane = DataPlane(self._repository, admission_from(settings), settings.slow_request_ms)
+        self._monitor = Monitor(
+            settings, self._repository, self._health, data_plane=data_plane, is_ready=self._is_ready
+        )
         self._tracer = tracer_from(settings)
         regions = Regions(enabled=settings.allow_client_shm, allow_remote=settings.allow_remote_shared_memory)
         self._servicer = Servicer(
             self._repository,
-            DataPlane(self._repository, admission, settings.slow_request_ms),
+            data_plane,
             name=settings.server_id,
             version=service.__version__,
             is_ready=self._is_ready,

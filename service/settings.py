@@ -62,6 +62,15 @@ class ReloadPolicy(Enum):
     """The unload: there is never memory in use for both, and for a while no version serves."""
 
 
+class StatusPage(Enum):
+    """Whether there is a page for people on the HTTP port."""
+
+    AUTO = "auto"
+    """Where only this host can reach the port."""
+    ON = "on"
+    OFF = "off"
+
+
 SWITCHES: Final = frozenset({"disable_auto_complete_config"})
 """Options that take no value on the command line, as in Triton; its other booleans are written ``--option true``."""
 
@@ -180,6 +189,11 @@ class Settings(BaseSettings):
     )
     metrics_address: str = Field("127.0.0.1", description="Where to listen for HTTP: an IP address.")
     metrics_port: Annotated[int, Ge(0), Le(65535)] = Field(8002, description="Port for HTTP; 0 takes a free one.")
+    status_page: StatusPage = Field(
+        StatusPage.AUTO,
+        description="A page for people at the HTTP port, with what is served, what it does, and a form to try it; auto "
+        "shows it where --metrics-address is a loopback address.",
+    )
     health_address: str | None = Field(
         None,
         description="Open a further port, for gRPC health, HTTP health and metrics alone: an IP address that probes "

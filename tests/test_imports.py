@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 # From the bottom to the top. A module may import what lies below its own layer; the members of a package and those of
 # FAMILY import one another freely.
-PACKAGES = {"saved_model", "transports", "metrics", "http"}
+PACKAGES = {"saved_model", "transports", "metrics", "http", "status_page"}
 FAMILY = {
     *("model_config", "config_tensors", "reshaping", "config_completion", "completed_config", "tensorflow_serving"),
     "ignored_fields",
@@ -59,6 +59,7 @@ LAYERS = [
     {"servicer"},
     {"shared_memory_rpcs", "repository_rpcs", "trace_rpcs", "log_rpcs"},
     {"transports", "metrics", "http"},
+    {"status_page"},
     {"monitor"},
     {"server"},
     {"cli"},

@@ -2,10 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Final
+from typing import Final, Protocol
 
 import h11
 
@@ -14,6 +14,10 @@ _MAX_LEFTOVER_BYTES: Final = 2**16
 _READ_BYTES: Final = 4096
 
 _METHODS: Final = (b"GET", b"HEAD")
+_DEFECT: Final = "unexpected error while answering %r over HTTP"
+
+Headers = Mapping[str, str]
+"""By name in lower case."""
 
 logger = logging.getLogger(__name__)
 
@@ -25,10 +29,12 @@ class Request:
     Attributes:
         target: path and query as they came.
         accept: the header of this name, or "".
+        host: likewise: the name under which the client knows this server.
     """
 
     target: str
     accept: str
+    host: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,20 +44,59 @@ class Page:
     body: bytes
     content_type: str = "text/plain; charset=utf-8"
     status: HTTPStatus = HTTPStatus.OK
+    headers: Sequence[tuple[str, str]] = ()
 
 
 Pages = Callable[[Request], Page]
 """Makes the answer. Runs in the thread of the port, so it must be quick; what it raises ends in a fixed text."""
 
 
-async def exchange(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, pages: Pages, start: bytes) -> None:
+class Form(Protocol):
+    """Takes what clients send to one path. Everything runs in the thread of the port."""
+
+    @property
+    def most_bytes(self) -> int:
+        """The largest body that is read."""
+        ...
+
+    @property
+    def answer_s(self) -> float:
+        """How long an answer may take, in seconds."""
+        ...
+
+    def refusal(self, headers: Headers) -> Page | None:
+        """Return why a request is refused before its body is read, None when it is not."""
+        ...
+
+    async def answer(self, body: bytes) -> Page:
+        """Answer a request. It is cancelled when the time is over."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What a port has to say.
+
+    Attributes:
+        pages: for GET and HEAD.
+        forms: for POST, by path.
+    """
+
+    pages: Pages
+    forms: Mapping[str, Form]
+
+
+async def exchange(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, site: Site, start: bytes, limit: asyncio.Timeout
+) -> None:
     """Read a request and answer it; the connection is not used again, so that idle ones never pile up.
 
     Args:
         reader: of the connection.
         writer: likewise; the caller closes it.
-        pages: makes the answer.
+        site: makes the answer.
         start: what was read of the request already.
+        limit: of the exchange; a form puts it off.
 
     Raises:
         OSError: the connection is broken.
@@ -64,7 +109,11 @@ async def exchange(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, p
         if request is None:
             return
         wants_body = request.method != b"HEAD"
-        page = _answer(request, pages)
+        form = site.forms.get(_path(request)) if request.method == b"POST" else None
+        if form is None:
+            page = _answer(request, site.pages)
+        else:
+            page = await _take_form(connection, reader, request, form, limit)
     except h11.RemoteProtocolError as error:
         page = _refusal(HTTPStatus(error.error_status_hint))
     writer.write(_encode(connection, page, with_body=wants_body))
@@ -83,12 +132,63 @@ async def _read_request(connection: h11.Connection, reader: asyncio.StreamReader
 def _answer(request: h11.Request, pages: Pages) -> Page:
     if request.method not in _METHODS:
         return _refusal(HTTPStatus.METHOD_NOT_ALLOWED)
-    accept = b",".join(value for name, value in request.headers if name == b"accept")
+    headers = _headers(request)
     try:
-        return pages(Request(request.target.decode("latin-1"), accept.decode("latin-1")))
+        return pages(Request(request.target.decode("latin-1"), headers.get("accept", ""), headers.get("host", "")))
     except Exception:
-        logger.exception("unexpected error while answering %r over HTTP", request.target)
+        logger.exception(_DEFECT, request.target)
         return _refusal(HTTPStatus.INTERNAL_SERVER_ERROR)
+
+
+async def _take_form(
+    connection: h11.Connection,
+    reader: asyncio.StreamReader,
+    request: h11.Request,
+    form: Form,
+    limit: asyncio.Timeout,
+) -> Page:
+    refused = form.refusal(_headers(request))
+    if refused is not None:
+        return refused
+    body = await _read_body(connection, reader, form.most_bytes)
+    if body is None:
+        return _refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+    until = limit.when()
+    if until is not None:
+        limit.reschedule(until + form.answer_s)
+    try:
+        return await form.answer(body)
+    except Exception:
+        logger.exception(_DEFECT, request.target)
+        return _refusal(HTTPStatus.INTERNAL_SERVER_ERROR)
+
+
+async def _read_body(connection: h11.Connection, reader: asyncio.StreamReader, most_bytes: int) -> bytes | None:
+    """Return the body of the request, or None when it is larger than that."""
+    body = bytearray()
+    while not isinstance(event := connection.next_event(), h11.EndOfMessage):
+        if isinstance(event, h11.Data):
+            body += event.data
+            if len(body) > most_bytes:
+                return None
+        elif event is h11.NEED_DATA:
+            connection.receive_data(await reader.read(_READ_BYTES))
+        else:
+            raise h11.RemoteProtocolError("the body ends too early")
+    return bytes(body)
+
+
+def _headers(request: h11.Request) -> Headers:
+    """Return the headers by name in lower case, repeated ones joined by commas."""
+    joined: dict[str, str] = {}
+    for name, value in request.headers:
+        key, text = name.decode("latin-1"), value.decode("latin-1")
+        joined[key] = f"{joined[key]},{text}" if key in joined else text
+    return joined
+
+
+def _path(request: h11.Request) -> str:
+    return bytes(request.target).partition(b"?")[0].decode("latin-1")
 
 
 def _refusal(status: HTTPStatus) -> Page:
@@ -101,6 +201,7 @@ def _encode(connection: h11.Connection, page: Page, *, with_body: bool) -> bytes
         ("content-length", str(len(page.body))),
         ("cache-control", "no-store"),
         ("connection", "close"),
+        *page.headers,
     ]
     if page.status is HTTPStatus.METHOD_NOT_ALLOWED:
         headers.append(("allow", b", ".join(_METHODS).decode()))

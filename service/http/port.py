@@ -3,9 +3,11 @@
 import asyncio
 import socket
 import threading
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Final
 
-from service.http.exchange import Pages, exchange
+from service.http.exchange import Form, Pages, Site, exchange
 from service.http.splice import splice
 
 _MAX_CONNECTIONS: Final = 64
@@ -26,7 +28,14 @@ _HTTP2: Final = b"PRI "
 class HttpPort:
     """Serves pages from the first moment to the last. Made and closed by one thread."""
 
-    def __init__(self, address: str, port: int, pages: Pages, grpc_path: str | None = None) -> None:
+    def __init__(
+        self,
+        address: str,
+        port: int,
+        pages: Pages,
+        grpc_path: str | None = None,
+        forms: Mapping[str, Form] = MappingProxyType({}),
+    ) -> None:
         """Bind the port and begin to answer.
 
         Args:
@@ -34,11 +43,12 @@ class HttpPort:
             port: 0 means any.
             pages: answers the requests, in the thread of this port.
             grpc_path: the Unix socket of a gRPC server that gets the connections which speak HTTP/2, if there is one.
+            forms: take what is posted, by path.
 
         Raises:
             OSError: it cannot be bound; the text names it.
         """
-        self._pages: Final = pages
+        self._site: Final = Site(pages, forms)
         self._grpc_path: Final = grpc_path
         self._socket: Final = _bind(address, port)
         self.address: Final = _name(self._socket)
@@ -84,10 +94,10 @@ class HttpPort:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer one connection; whatever its client does, it ends here and in time."""
         try:
-            async with asyncio.timeout(_EXCHANGE_S):
+            async with asyncio.timeout(_EXCHANGE_S) as limit:
                 start = await _read_start(reader)
                 if start != _HTTP2 or self._grpc_path is None:
-                    await exchange(reader, writer, self._pages, start)
+                    await exchange(reader, writer, self._site, start, limit)
                     return
             # A watch of health lasts as long as its client likes.
             await splice(reader, writer, self._grpc_path, start)

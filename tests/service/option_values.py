@@ -6,7 +6,7 @@ from batching.options import Oversize
 from service.devices import GpuAllocator
 from service.logs import LogFormat
 from service.model_scan import ModelScan
-from service.settings import ControlMode, ReloadPolicy, ResponseCompression, TransportKind
+from service.settings import ControlMode, ReloadPolicy, ResponseCompression, StatusPage, TransportKind
 
 VALUES = {
     "model_repository": ("models", (Path("models"),)),
@@ -45,6 +45,7 @@ VALUES = {
     "allow_metrics": ("false", False),
     "metrics_address": ("::1", "::1"),
     "metrics_port": ("9002", 9002),
+    "status_page": ("off", StatusPage.OFF),
     "health_address": ("0.0.0.0", "0.0.0.0"),  # noqa: S104
     "health_port": ("9003", 9003),
     "stuck_run_timeout": ("1.5", 1.5),

@@ -29,7 +29,7 @@ class Probes:
         self.health = Health()
         settings = Settings(**{"metrics_port": 0, "health_port": 0, "health_address": "127.0.0.1", **options})
         self.monitor = Monitor(
-            settings, served.repository, self.health, admission=served.data_plane.admission, is_ready=lambda: self.ready
+            settings, served.repository, self.health, data_plane=served.data_plane, is_ready=lambda: self.ready
         )
         self._caplog = caplog
 

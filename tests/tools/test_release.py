@@ -29,6 +29,7 @@ def test_wheel_holds_the_packages_and_nothing_else(wheel):
 
     assert tops == {"batching", "clients", "protos", "service", f"signet_server-{service.__version__}.dist-info"}
     assert not [name for name in wheel.namelist() if "__pycache__" in name]
+    assert "service/status_page/assets/status.js" in wheel.namelist()
 
 
 def test_wheel_brings_every_command(wheel):
