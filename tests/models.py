@@ -18,6 +18,7 @@ _KINDS_BY_MODULE = {
         "counter",
         "random",
         "default_value",
+        "odd_names",
         "effects",
     ),
     "tests.exports.keras_models": ("keras", "keras_in_module", "optimizer"),
@@ -28,7 +29,13 @@ _KINDS_BY_MODULE = {
         "tensors",
         "assign_before_read",
     ),
-    "tests.exports.tf1_classics": ("tf1_control_flow", "tf1_partitioned", "tf1_main_op"),
+    "tests.exports.tf1_classics": (
+        "tf1_control_flow",
+        "tf1_partitioned",
+        "tf1_main_op",
+        "tf1_pipeline",
+        "tf1_unready",
+    ),
     "tests.exports.edited": ("broken_signature", "refused_node", "newer_release", "unknown_op", "sparse", "text_form"),
     "tests.exports.weights": ("weights_4_mb_variables", "weights_4_mb_constants"),
 }

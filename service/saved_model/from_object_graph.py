@@ -27,7 +27,7 @@ def read(exported: MetaGraphFile, signatures: Mapping[str, BoundSignature]) -> B
 
     Raises:
         BrokenFilesError: an asset is missing.
-        LoadError: ``tf.saved_model.load`` cannot read the export.
+        LoadError: ``tf.saved_model.load`` cannot read the export, or a signature gives something else than tensors.
     """
     graph = tf.Graph()
     with collections_paused(), graph.as_default(), _new_gradients_forgotten():
@@ -73,10 +73,17 @@ def _load(path: Path, tags: frozenset[str]) -> Any:
 
 
 def _place(function: tf.types.experimental.ConcreteFunction, bound: BoundSignature) -> BoundSignature:
-    """Call a signature function on placeholders and return the signature bound to the tensors that this made."""
+    """Call a signature function on placeholders and return the signature bound to the tensors that this made.
+
+    Raises:
+        LoadError: an output is no tensor: a signature of TensorFlow 1 may name an op that has none.
+    """
     given = function.structured_input_signature[1]
     placeholders = {name: tf.compat.v1.placeholder(given[name].dtype, given[name].shape) for name in bound.inputs}
     results = function(**placeholders)
+    for name in bound.outputs:
+        if not tf.is_tensor(results[name]):
+            raise LoadError(f"the output {name!r} of signature {bound.signature.name!r} is no tensor")
     return replace(
         bound,
         inputs={name: tensor.name for name, tensor in placeholders.items()},

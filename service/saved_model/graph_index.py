@@ -10,6 +10,9 @@ from tensorflow.core.framework.function_pb2 import FunctionDef
 from tensorflow.core.framework.graph_pb2 import GraphDef
 from tensorflow.core.framework.node_def_pb2 import NodeDef
 
+_FED = "(fed)"
+"""Stands for an input whose value does not come from the graph; no node can be called so."""
+
 
 class GraphIndex:
     """An index over one GraphDef, which must not change while the index is used.
@@ -25,6 +28,19 @@ class GraphIndex:
             function.signature.name: function for function in graph.library.function
         }
         self._called_by_function: dict[str, tuple[str, ...]] = {}
+
+    def fed(self, tensors: Iterable[str]) -> "GraphIndex":
+        """Return the index as a run finds the graph that feeds these tensors: nothing behind them is run for them.
+
+        Exports of TensorFlow 1 may feed what a queue or an iterator of the training gave.
+        """
+        cut = {tensor for tensor in tensors if self.nodes[node_of(tensor)].op != "Placeholder"}
+        if not cut:
+            return self
+        index = GraphIndex(GraphDef())
+        index.nodes = {name: _without_inputs(node, cut) for name, node in self.nodes.items()}
+        index.functions = self.functions
+        return index
 
     def called(self, node: NodeDef) -> list[str]:
         """Return the functions that a node may call: as its op, or by attributes (branches, loop bodies, maps)."""
@@ -82,6 +98,11 @@ def input_nodes(node: NodeDef) -> list[str]:
     return [node_of(name) for name in node.input]
 
 
+def tensor_name(name: str) -> str:
+    """Return the full name of a tensor of a graph, whose first output may be written without ``:0``."""
+    return name if ":" in name else f"{name}:0"
+
+
 def node_of(tensor: str) -> str:
     """Return the node of a tensor or input: ``a`` for ``a``, ``a:1``, ``^a`` and, in a function, ``a:output:0``."""
     return tensor.removeprefix("^").partition(":")[0]
@@ -96,6 +117,15 @@ def dependencies_first(nodes: Mapping[str, NodeDef]) -> list[NodeDef]:
     """Return the nodes of one scope, each after those that it depends on; an edge that closes a loop is passed over."""
     names = _post_order(nodes, lambda name: input_nodes(nodes[name]) if name in nodes else ())
     return [nodes[name] for name in names if name in nodes]
+
+
+def _without_inputs(node: NodeDef, tensors: set[str]) -> NodeDef:
+    if tensors.isdisjoint(map(tensor_name, node.input)):
+        return node
+    other = NodeDef()
+    other.CopyFrom(node)
+    other.input[:] = [_FED if tensor_name(name) in tensors else name for name in node.input]
+    return other
 
 
 def _closure(roots: Iterable[str], successors: Callable[[str], Iterable[str]]) -> set[str]:

@@ -64,7 +64,7 @@ class LiveGraph:
         All nodes are added before the first run, since a Session goes over its whole graph again for new ones.
         """
         index = GraphIndex(blueprint.graph)
-        states = _states(imported, StateUse(index))
+        states = _states(imported, index)
         check = StateCheck(self._session, states.values())
         self._assign(blueprint.constants)
         self._set_up(blueprint.setup)
@@ -122,12 +122,16 @@ class LiveGraph:
                 self.failures[name] = f"it cannot be prepared: {shorten(error.message)}"
 
 
-def _states(signatures: Mapping[str, BoundSignature], use: StateUse) -> dict[str, State]:
+def _states(signatures: Mapping[str, BoundSignature], index: GraphIndex) -> dict[str, State]:
     """Return what the runs of each signature need to find ready."""
-    return {
-        name: State(use.variables_read(bound.output_roots), use.tables(bound.output_roots))
-        for name, bound in signatures.items()
-    }
+    use = StateUse(index)
+    return {name: _state(bound, index, use) for name, bound in signatures.items()}
+
+
+def _state(bound: BoundSignature, index: GraphIndex, whole: StateUse) -> State:
+    fed = index.fed(bound.inputs.values())
+    use = whole if fed is index else StateUse(fed)
+    return State(use.variables_read(bound.output_roots), use.tables(bound.output_roots))
 
 
 def _assignment(constant: SharedConstant) -> tuple[tf.Operation, tf.Tensor]:

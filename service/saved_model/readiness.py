@@ -12,16 +12,8 @@ from tensorflow.core.framework.node_def_pb2 import NodeDef
 from service.saved_model.graph_index import GraphIndex, dependencies, dependencies_first, input_nodes, node_of
 
 _HANDLES = {"VarHandleOp", "Variable", "VariableV2"}
-_TABLES = {
-    "HashTable",
-    "HashTableV2",
-    "MutableDenseHashTable",
-    "MutableDenseHashTableV2",
-    "MutableHashTable",
-    "MutableHashTableOfTensors",
-    "MutableHashTableOfTensorsV2",
-    "MutableHashTableV2",
-}
+_TABLES = {"HashTable", "HashTableV2"}
+"""Those that are filled once. The others begin empty, and are ready so."""
 _PASS_ON = {"Enter", "Exit", "Identity", "Merge", "RefEnter", "RefExit", "RefIdentity", "RefMerge"}
 _PASS_ON_SOMETIMES = {"RefSwitch", "Switch"}
 _ASSIGN = {"Assign", "AssignVariableOp"}
@@ -66,7 +58,7 @@ class StateUse:
         return sorted(name for name, use in self._uses(nodes, handles).items() if use.reads)
 
     def tables(self, roots: Iterable[str]) -> list[str]:
-        """Return the lookup tables' nodes that a run of these nodes reaches, sorted by name."""
+        """Return the nodes of the lookup tables that a run of these nodes needs to be filled, sorted by name."""
         nodes = (self._index.nodes.get(name) for name in self._index.reach(roots))
         return sorted(node.name for node in nodes if node is not None and node.op in _TABLES)
 

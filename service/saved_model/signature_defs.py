@@ -9,7 +9,7 @@ from tensorflow.core.protobuf.meta_graph_pb2 import MetaGraphDef, SignatureDef, 
 
 from service.datatypes import Datatype, from_dtype
 from service.saved_model.effects import effect_of
-from service.saved_model.graph_index import GraphIndex, node_of
+from service.saved_model.graph_index import GraphIndex, node_of, tensor_name
 from service.saved_model.op_registry import why_unregistered
 from service.signature import Signature, TensorSpec
 
@@ -42,8 +42,8 @@ class BoundSignature:
 
     @property
     def output_roots(self) -> tuple[str, ...]:
-        """The nodes that a run asks for."""
-        return tuple(dict.fromkeys(node_of(tensor) for tensor in self.outputs.values()))
+        """The nodes that a run asks for; an output that is fed is answered without one."""
+        return _computed(self.inputs, self.outputs)
 
 
 def bind_signatures(meta_graph: MetaGraphDef) -> tuple[dict[str, BoundSignature], dict[str, str]]:
@@ -95,15 +95,20 @@ def _bind(name: str, signature_def: SignatureDef, index: GraphIndex) -> BoundSig
     defaults = {
         key: tf.make_ndarray(value) for key, value in signature_def.defaults.items() if key in signature_def.inputs
     }
-    inputs = {key: _full_name(signature_def.inputs[key].name) for key in sorted(signature_def.inputs)}
-    outputs = {key: _full_name(signature_def.outputs[key].name) for key in sorted(signature_def.outputs)}
+    inputs = {key: tensor_name(signature_def.inputs[key].name) for key in sorted(signature_def.inputs)}
+    outputs = {key: tensor_name(signature_def.outputs[key].name) for key in sorted(signature_def.outputs)}
     signature = Signature(
         name=name,
         inputs=tuple(replace(_spec(key, signature_def.inputs[key]), optional=key in defaults) for key in inputs),
         outputs=tuple(_spec(key, signature_def.outputs[key]) for key in outputs),
-        effect=effect_of(index, [node_of(tensor) for tensor in outputs.values()]),
+        effect=effect_of(index.fed(inputs.values()), _computed(inputs, outputs)),
     )
     return BoundSignature(signature, inputs, outputs, defaults)
+
+
+def _computed(inputs: Mapping[str, str], outputs: Mapping[str, str]) -> tuple[str, ...]:
+    fed = set(inputs.values())
+    return tuple(dict.fromkeys(node_of(tensor) for tensor in outputs.values() if tensor not in fed))
 
 
 def _spec(name: str, info: TensorInfo) -> TensorSpec:
@@ -126,7 +131,3 @@ def _type_name(info: TensorInfo) -> str:
         return str(tf.dtypes.as_dtype(info.dtype).name)
     except TypeError:
         return f"number {info.dtype}"
-
-
-def _full_name(tensor: str) -> str:
-    return tensor if ":" in tensor else f"{tensor}:0"

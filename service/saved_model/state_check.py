@@ -34,12 +34,12 @@ class StateCheck:
         tables = dict.fromkeys(name for state in states for name in state.tables)
         with session.graph.as_default():
             self._initialized = {name: self._is_initialized(name) for name in variables}
-            self._sizes = {name: self._size(name) for name in tables}
+            self._found = {name: self._find(name) for name in tables}
         self._reasons: dict[str, str] = {}
 
     def ask(self) -> None:
         """Find out what is ready."""
-        self._reasons = self._why_no_variables(self._initialized) | self._why_no_tables(self._sizes)
+        self._reasons = self._why_no_variables(self._initialized) | self._why_no_tables(self._found)
 
     def why_not_ready(self, state: State) -> str | None:
         """Return the first node that has no value, with the reason; None when all are ready."""
@@ -51,10 +51,14 @@ class StateCheck:
             return tf.raw_ops.IsVariableInitialized(ref=operation.outputs[0])
         return tf.raw_ops.VarIsInitializedOp(resource=operation.outputs[0])
 
-    def _size(self, name: str) -> tf.Tensor:
-        table = self._session.graph.get_operation_by_name(name).outputs[0]
-        size_of = tf.raw_ops.LookupTableSizeV2 if table.dtype == tf.resource else tf.raw_ops.LookupTableSize
-        return size_of(table_handle=table)
+    def _find(self, name: str) -> tf.Tensor:
+        """Return a look-up of no keys, which fails in a table without its values; its size is 0 like an empty one's."""
+        table = self._session.graph.get_operation_by_name(name)
+        keys = tf.zeros([0], table.get_attr("key_dtype"))
+        default = tf.zeros([], table.get_attr("value_dtype"))
+        handle = table.outputs[0]
+        find = tf.raw_ops.LookupTableFindV2 if handle.dtype == tf.resource else tf.raw_ops.LookupTableFind
+        return find(table_handle=handle, keys=keys, default_value=default)
 
     def _why_no_variables(self, initialized: dict[str, tf.Tensor]) -> dict[str, str]:
         answers = self._session.run(list(initialized.values()))
@@ -64,16 +68,16 @@ class StateCheck:
             if not is_initialized
         }
 
-    def _why_no_tables(self, sizes: dict[str, tf.Tensor]) -> dict[str, str]:
+    def _why_no_tables(self, found: dict[str, tf.Tensor]) -> dict[str, str]:
         try:
-            self._session.run(list(sizes.values()))
+            self._session.run(list(found.values()))
         except tf.errors.FailedPreconditionError:
-            return {name: reason for name, size in sizes.items() if (reason := self._why_no_table(name, size))}
+            return {name: reason for name, values in found.items() if (reason := self._why_no_table(name, values))}
         return {}
 
-    def _why_no_table(self, name: str, size: tf.Tensor) -> str | None:
+    def _why_no_table(self, name: str, values: tf.Tensor) -> str | None:
         try:
-            self._session.run(size)
+            self._session.run(values)
         except tf.errors.FailedPreconditionError as error:
             return f"the table {name!r} is not initialized: {shorten(error.message)}"
         return None

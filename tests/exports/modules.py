@@ -135,6 +135,16 @@ def export_default_value(path: Path) -> Path:
     return _save(tf.Module(), path, serving_default=scale)
 
 
+def export_odd_names(path: Path) -> Path:
+    """Signatures with names that are no identifiers, and tensors whose names requests use for other things."""
+    names = ("a b", "a/b", "a:b", "..", "\u00fc", "%s{0}", "line\nbreak")
+    numbers = {name: float(number) for number, name in enumerate(names)}
+    signatures = {name: concrete(lambda x, number=n: {"y": x + number}, FLOATS) for name, n in numbers.items()}
+    signature = tf.TensorSpec([None, 4], tf.float32, name="signature")
+    signatures["tensors"] = concrete(lambda signature: {"parameters": signature, "id": signature * 2.0}, signature)
+    return _save(tf.Module(), path, **signatures)
+
+
 def export_effects(path: Path) -> Path:
     """One signature for each effect that is easily mistaken."""
     module = tf.Module()

@@ -74,3 +74,37 @@ def export_tf1_main_op(path: Path) -> Path:
         save(session, path, signatures, main_op=main_op)
     note.unlink()  # the export has its own copy
     return path
+
+
+def export_tf1_pipeline(path: Path) -> Path:
+    """The graph of a training, whose signatures feed what its input pipeline gave; one of them still draws from it."""
+    with v1.Graph().as_default(), v1.Session() as session:
+        examples = v1.data.Dataset.from_tensor_slices((tf.ones([8, 4]), tf.ones([8]))).batch(2)
+        x, label = v1.data.make_initializable_iterator(examples).get_next()
+        counted = v1.get_variable("counted", initializer=tf.constant(0), use_resource=False)
+        weights = v1.get_variable("weights", initializer=tf.reshape(tf.range(8.0), [4, 2]), use_resource=False)
+        session.run(v1.global_variables_initializer())
+        with tf.control_dependencies([v1.assign_add(counted, 1)]):
+            noted = tf.identity(x)
+        signatures = {
+            "serving_default": signature_of({"x": x}, {"y": tf.matmul(x, weights), "x": x}),
+            "noted": signature_of({"noted": noted}, {"y": tf.matmul(noted, weights)}),
+            "loss": signature_of({"x": x, "label": label}, {"loss": tf.reduce_sum(x) - label}),
+        }
+        return save(session, path, signatures)
+
+
+def export_tf1_unready(path: Path) -> Path:
+    """A table that nothing fills, and an output that is an op without a tensor, beside a good signature."""
+    with v1.Graph().as_default(), v1.Session() as session:
+        x = v1.placeholder(tf.float32, [None, 4], name="x")
+        word = v1.placeholder(tf.string, [None], name="word")
+        table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(["a"], [1]), default_value=-1)
+        step = v1.get_variable("step", initializer=tf.constant(0), use_resource=True)
+        session.run(v1.global_variables_initializer())
+        signatures = {
+            "serving_default": signature_of({"x": x}, {"y": x * 2.0}),
+            "find": signature_of({"word": word}, {"id": table.lookup(word)}),
+            "step": signature_of({}, {"step": v1.assign_add(step, 1)}),
+        }
+        return save(session, path, signatures)

@@ -7,7 +7,7 @@ import tensorflow as tf
 
 _BY_SESSION = {
     *("optimizer", "tf1_variables", "tf1_tables", "tf1_examples", "tensors", "assign_before_read"),
-    *("tf1_control_flow", "tf1_partitioned", "tf1_main_op"),
+    *("tf1_control_flow", "tf1_partitioned", "tf1_main_op", "tf1_pipeline", "tf1_unready"),
 }
 """Kinds that `tf.saved_model.load` cannot load, or not with their bare tensors."""
 

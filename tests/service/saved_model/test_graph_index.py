@@ -67,3 +67,20 @@ def test_dependencies_come_first():
     nodes = GraphIndex(graph({"c": ["b"], "b": ["a", "missing"], "a": []})).nodes
 
     assert [node.name for node in dependencies_first(nodes)] == ["a", "b", "c"]
+
+
+def test_what_lies_behind_a_fed_tensor_is_not_reached_for_it():
+    index = GraphIndex(graph({"a": [], "b": ["a"], "by_data": ["b:0"], "by_other": ["b:1"], "by_control": ["^b"]}))
+    fed = index.fed(["b:0"])
+
+    assert {"a", "b"}.isdisjoint(fed.reach(["by_data"]))
+    assert {"a", "b"} < fed.reach(["by_other"])
+    assert {"a", "b"} < fed.reach(["by_control"])
+    assert {"a", "b"} < index.reach(["by_data"])
+
+
+def test_placeholders_have_nothing_behind_them():
+    index = GraphIndex(graph({"a": [], "b": ["a"]}))
+    index.nodes["a"].op = "Placeholder"
+
+    assert index.fed(["a:0"]) is index

@@ -94,6 +94,7 @@ def test_an_input_with_a_default_value_may_be_left_out(served):
         ("random", {"generator": "random", "op": "random", "stateless": "pure"}),
         ("tf1_variables", {"serving_default": "pure", "step": "pure", "train": "writing", "weights": "pure"}),
         ("tf1_control_flow", {"serving_default": "pure", "branch": "pure", "step": "pure", "train": "writing"}),
+        ("tf1_pipeline", {"loss": "pure", "noted": "pure", "serving_default": "pure"}),
         ("keras", {"serve": "pure", "serving_default": "pure"}),
         (
             "effects",
@@ -148,6 +149,7 @@ def test_exports_that_only_one_way_loads_are_served_whole(kind, served):
         ("refused_node", ["serving_default"], {"broken": "'dtype'"}),
         ("unknown_op", ["serving_default"], {"broken": "HomemadeOp", "addon": "tensorflow-addons"}),
         ("sparse", ["serving_default"], {"broken": "sparse", "complex": "complex64", "ragged": "composite"}),
+        ("tf1_unready", ["serving_default"], {"find": "Table not initialized", "step": "'step' is no tensor"}),
         ("assign_before_read", ["assigns_first", "needs_neither"], {"reads_first": "'scratch'"}),
     ],
 )
