@@ -9,6 +9,7 @@ from contextlib import ExitStack
 import pytest
 import tritonclient.grpc as triton
 
+from tests.documents import blocks
 from tests.end_to_end.calls import call, rows
 from tests.end_to_end.fleet import Fleet
 from tests.end_to_end.load import Load
@@ -23,26 +24,15 @@ UNAVAILABLE = "StatusCode.UNAVAILABLE"
 UNLIMITED = (("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1))
 # Without a name of its own for all addresses, a channel says "a:1,b:1" to servers, which some refuse.
 BALANCED = (*UNLIMITED, ("grpc.lb_policy_name", "round_robin"), ("grpc.default_authority", "signet"))
-RETRY = {
-    "name": [{"service": "inference.GRPCInferenceService"}],
-    "retryPolicy": {
-        "maxAttempts": 4,
-        "initialBackoff": "0.1s",
-        "maxBackoff": "1s",
-        "backoffMultiplier": 2,
-        "retryableStatusCodes": ["UNAVAILABLE"],
-    },
-}
+
+(BLOCK,) = [block for block in blocks("json") if block.file.name == "scaling.md"]
+DOCUMENTED = json.loads(BLOCK.text)
+"""Turns, each server asked whether it is ready, and a retry policy."""
+WATCHING = {name: DOCUMENTED[name] for name in ("loadBalancingConfig", "healthCheckConfig")}
+RETRYING = {name: DOCUMENTED[name] for name in ("methodConfig", "retryThrottling")}
 
 
-# Asks each server whether it is ready and sends calls to those that are, not to one that starts or is about to end.
-WATCHING = {
-    "loadBalancingConfig": [{"round_robin": {}}],
-    "healthCheckConfig": {"serviceName": "readiness"},
-}
-
-
-def configured(arguments, **service_config):
+def configured(arguments, service_config):
     """Return channel arguments with a service configuration, and with room for a large request to be kept."""
     return (
         *arguments,
@@ -97,18 +87,19 @@ def connect_to_all(client, fleet):
         call(client, "kit", {"x": rows(1)})
 
 
-def test_rolling_replacement_costs_no_call(fleet, nginx, transport):
+@pytest.mark.parametrize("replaced", [1, pytest.param(3, marks=pytest.mark.slow)])
+def test_rolling_replacement_costs_no_call(fleet, nginx, transport, replaced):
     """The native transport sends no GOAWAY, so clients that do not ask again stay with grpcio."""
-    clients = {"retrying": (fleet.target, configured(BALANCED, **WATCHING, methodConfig=[RETRY]))}
+    clients = {"retrying": (fleet.target, configured(BALANCED, DOCUMENTED))}
     if transport == "grpcio":
-        clients["watching"] = fleet.target, configured(BALANCED, **WATCHING)
+        clients["watching"] = fleet.target, configured(BALANCED, WATCHING)
         clients["behind nginx"] = nginx.address, UNLIMITED
     with ExitStack() as stack:
         loads = {
             name: stack.enter_context(Load(target, 3, channel_args, milliseconds=60))
             for name, (target, channel_args) in clients.items()
         }
-        for replica in fleet.replicas:
+        for replica in fleet.replicas[:replaced]:
             replace(replica, fleet, nginx, loads.values())
 
     assert {name: load.outcomes.failed for name, load in loads.items()} == {name: {} for name in clients}
@@ -138,9 +129,9 @@ def test_killing_a_server_costs_the_calls_it_was_running_and_nothing_with_a_retr
 
         plain = [load(fleet.target, 6, BALANCED), load(nginx.address, 6, UNLIMITED)]
         retrying = [
-            load(fleet.target, 6, configured(BALANCED, methodConfig=[RETRY])),
-            load(fleet.target, 2, configured(BALANCED, methodConfig=[RETRY]), count=LARGE),
-            load(nginx.address, 6, configured(UNLIMITED, methodConfig=[RETRY])),
+            load(fleet.target, 6, configured(BALANCED, DOCUMENTED)),
+            load(fleet.target, 2, configured(BALANCED, DOCUMENTED), count=LARGE),
+            load(nginx.address, 6, configured(UNLIMITED, RETRYING)),
         ]
         answer_more([*plain, *retrying])
         fleet.replicas[0].kill()
