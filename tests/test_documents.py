@@ -18,7 +18,7 @@ OF_OTHER_PROGRAMS = {"--port": "TensorFlow Serving", "--variant": "make bench", 
 """Options that stand in the texts as ours do, and whose they are."""
 
 SHELL_BLOCKS_OF_OTHERS = ("sh", "bash", "shell")
-LANGUAGES = {"console", "go", "java", "json", "protobuf", "python", "sh", "text", "yaml"}
+LANGUAGES = {"console", "go", "java", "json", "nginx", "protobuf", "python", "sh", "text", "yaml"}
 LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*[a-z0-9](?![\w_-])")
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)

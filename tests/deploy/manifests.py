@@ -7,7 +7,11 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import typer
 import yaml
+from typer.testing import CliRunner
+
+from service import cli
 
 ROOT = Path(__file__).resolve().parents[2] / "deploy" / "kubernetes"
 TOOLS = Path(sys.executable).parent
@@ -68,19 +72,32 @@ class Pod:
         return {mount["name"]: mount["mountPath"] for mount in container.get("volumeMounts", [])}
 
 
-def pod(built):
-    """Return the one pod template among resources, KServe's runtime included."""
+def pod(built, image="signet"):
+    """Return the one pod template among resources, KServe's runtime included; the server is what has the image."""
     by_name = {(one["kind"], one["metadata"]["name"]): one for one in built}
     (owner,) = [one for one in built if one["kind"] in ("Deployment", "ClusterServingRuntime")]
     template = owner["spec"].get("template", {"spec": owner["spec"], "metadata": {"labels": {}}})
     spec = template["spec"]
     (server,) = [
-        one
-        for one in [*spec.get("initContainers", []), *spec["containers"]]
-        if one["image"].partition(":")[0] == "signet"
+        one for one in [*spec.get("initContainers", []), *spec["containers"]] if one["image"].partition(":")[0] == image
     ]
     environment = {}
     for source in server.get("envFrom", []):
         environment |= by_name["ConfigMap", source["configMapRef"]["name"]]["data"]
     environment |= {one["name"]: one["value"] for one in server.get("env", [])}
     return Pod(spec, template["metadata"]["labels"], server, environment)
+
+
+def read_settings(template, monkeypatch):
+    """Return the options that the server gets from a pod, read by its own command line and environment."""
+    for name, value in template.environment.items():
+        monkeypatch.setenv(name, value)
+    command, *arguments = template.server.get("args", ["serve"])
+    assert command == "serve"
+    taken = []
+    app = typer.Typer()
+    app.command()(cli._settings_command(taken.append))
+    arguments = [argument.replace("{{.Name}}", "clip") for argument in arguments]  # as KServe does
+    run = CliRunner().invoke(app, cli._in_our_options(["serve", *arguments])[1:])
+    assert run.exit_code == 0, run.output
+    return taken[0]

@@ -1,6 +1,7 @@
 """A proxy of others that speaks gRPC: nginx."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -8,31 +9,26 @@ import time
 
 import psutil
 
+from tests.documents import blocks
 from tests.end_to_end.fleet import free_port
 
 NGINX = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 
 
-class Nginx:
-    """A proxy that spreads calls over those replicas that are in rotation."""
+(DOCUMENTED,) = blocks("nginx")
 
-    CONFIGURATION = """
+
+class Nginx:
+    """A proxy, set up as docs/scaling.md has it, that spreads calls over those replicas that are in rotation."""
+
+    FRAME = """
         daemon off; error_log {directory}/error.log; pid {directory}/nginx.pid; worker_processes 1;
         events {{ worker_connections 512; }}
         http {{
-            access_log off; client_max_body_size 0;
+            access_log off; keepalive_requests 1000000;
             client_body_temp_path {directory}/body; proxy_temp_path {directory}/proxy;
             fastcgi_temp_path {directory}/fcgi; uwsgi_temp_path {directory}/uwsgi; scgi_temp_path {directory}/scgi;
-            upstream signet {{ {servers} keepalive 32; }}
-            server {{
-                listen {address} http2; keepalive_requests 1000000;
-                location / {{ grpc_pass grpc://signet; grpc_read_timeout 60s; grpc_socket_keepalive on; }}
-                # As a page of HTML the error would be an answer that has begun, which no client may retry.
-                error_page 502 503 504 = /unavailable;
-                location = /unavailable {{
-                    internal; default_type application/grpc; add_header grpc-status 14 always; return 204;
-                }}
-            }}
+            {documented}
         }}"""
 
     def __init__(self, directory, replicas):
@@ -43,9 +39,11 @@ class Nginx:
 
     def _write(self, replicas):
         servers = " ".join(f"server {replica.address};" for replica in replicas)
-        self._file.write_text(
-            self.CONFIGURATION.format(directory=self._directory, servers=servers, address=self.address)
-        )
+        documented = re.sub(r"(server [\d.:]+; ?)+", f"{servers} ", DOCUMENTED.text, count=1)
+        documented = re.sub(r"listen \d+ ", f"listen {self.address} ", documented)
+        assert servers in documented
+        assert self.address in documented
+        self._file.write_text(self.FRAME.format(directory=self._directory, documented=documented))
 
     def __enter__(self):
         self._process = subprocess.Popen([NGINX, "-p", self._directory, "-c", self._file], stderr=subprocess.DEVNULL)
