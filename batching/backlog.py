@@ -58,8 +58,8 @@ class Backlog:
             lane = self._lanes[options] = Lane(options)
         return lane
 
-    def add(self, task: Task, now: float) -> None:
-        """Let a task wait for its turn.
+    def add(self, task: Task, now: float) -> bool:
+        """Let a task wait for its turn; returns whether something may be due earlier than before.
 
         Raises:
             QueueFullError: its lane is full.
@@ -68,9 +68,11 @@ class Backlog:
         """
         if task.deadline is not None and math.isnan(task.deadline):
             raise ValueError("the deadline is not a number")
-        self.lane(task.options).add(task, now)
+        is_news = self.lane(task.options).add(task, now)
         if task.expires_at < math.inf:
             self._expiring.set(task, task.expires_at)
+            return True
+        return is_news
 
     def remove(self, task: Task, now: float) -> bool:
         """Take out a task; false if it does not wait here any more, so that it belongs to somebody else."""

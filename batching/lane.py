@@ -83,8 +83,8 @@ class Lane:
     def __repr__(self) -> str:
         return f"<Lane: {self.num_tasks} tasks, {self.size} rows in {len(self.queues)} queues>"
 
-    def add(self, task: Task, now: float) -> None:
-        """Let a task wait in the queue of its key.
+    def add(self, task: Task, now: float) -> bool:
+        """Let a task wait in the queue of its key; returns whether a batch may be ready earlier than before.
 
         Raises:
             QueueFullError: as much as may wait does so already.
@@ -108,8 +108,10 @@ class Lane:
         self.size += task.size
         if self._order is not None:
             self._order.admit(task)
-        if queue.add(task):
+        is_news = queue.add(task)
+        if is_news:
             self._place(queue, now)
+        return is_news
 
     def remove(self, task: Task, now: float) -> None:
         """Take out a task that waits here."""

@@ -100,10 +100,11 @@ class BatchScheduler:
             if self._draining:
                 raise StoppedError("the server is shutting down and takes nothing more")
             now = time.monotonic()
-            self._backlog.add(task, now)
+            is_news = self._backlog.add(task, now)
             if task.timeout_at < math.inf and self._starts_at_once(now):
                 self._backlog.forget_timeout(task)
-            self._wake_if_needed()
+            if is_news:
+                self._wake_if_needed()
 
     def cancel(self, task: Task) -> bool:
         """Give a task up.

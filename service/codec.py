@@ -16,9 +16,9 @@ from service.errors import InternalError, InvalidArgumentError, ResourceExhauste
 from service.parameters import DEFAULTS, Parameter, RequestParameters, read_parameters
 from service.region_parameters import read_window
 from service.request import InferResponse, InputTensor, RequestedOutput, name_request
-from service.shared_memory import NO_MEMORY, RequestMemory, Window
+from service.shared_memory import NO_MEMORY, Regions, RequestMemory, Window, WindowName
 from service.signature import TensorSpec
-from service.wire import cut_request, length_delimited
+from service.wire import RequestParts, cut_request, length_delimited
 
 _TYPED_FIELDS: Final[dict[str, frozenset[str]]] = {
     "bool_contents": frozenset({"BOOL"}),
@@ -58,33 +58,55 @@ _OutputMessage: TypeAlias = pb.ModelInferRequest.InferRequestedOutputTensor
 class MessageRequest:
     """A ModelInferRequest, read part by part; see ``service.request.InferRequest``."""
 
-    __slots__ = ("_memory", "_message", "header", "id", "raw")
+    __slots__ = ("_message", "_regions", "header", "id", "memory", "raw")
 
-    def __init__(self, message: pb.ModelInferRequest, memory: RequestMemory = NO_MEMORY) -> None:
-        """Create the reader of a message; the windows that it names are looked up in ``memory``."""
-        self._message: pb.ModelInferRequest | None = message
-        self._memory = memory
-        self.header: bytes | None = None
-        self.id = message.id
-        self.raw: Sequence[bytes | memoryview] = message.raw_input_contents
+    def __init__(
+        self,
+        message: pb.ModelInferRequest | None,
+        parts: RequestParts | None = None,
+        regions: Regions | None = None,
+    ) -> None:
+        """Create the reader of a message, or of the parts of a serialized one.
+
+        Args:
+            message: None where there are parts.
+            parts: of which nothing is parsed or copied before it is asked for.
+            regions: where shared memory that it names is looked up; None for a caller who may use none and finds none.
+        """
+        self._message = message
+        self._regions = regions
+        self.memory = NO_MEMORY
+        self.header: bytes | None
+        self.raw: Sequence[bytes | memoryview]
+        if parts is not None:
+            self.header, self.id, self.raw = parts
+        elif message is not None:
+            self.header, self.id, self.raw = None, message.id, message.raw_input_contents
 
     @classmethod
-    def of(cls, data: bytes | pb.ModelInferRequest, memory: RequestMemory = NO_MEMORY) -> Self:
-        """Create the reader of a message; of a serialized one nothing is parsed or copied before it is asked for.
+    def of(cls, data: bytes | pb.ModelInferRequest, regions: Regions | None = None) -> Self:
+        """Create the reader of a message, serialized or not.
 
         Raises:
             InternalError: the bytes are no such message; reading the parts may raise it, too.
         """
         if not isinstance(data, bytes):
-            return cls(data, memory)
+            return cls(data, None, regions)
         parts = cut_request(data)
-        if parts is None:
-            return cls(_parse(data), memory)
-        request = cls.__new__(cls)
-        request._message = None  # noqa: SLF001 - it is one of ours
-        request._memory = memory  # noqa: SLF001 - likewise
-        request.header, request.id, request.raw = parts
-        return request
+        return cls(_parse(data), None, regions) if parts is None else cls(None, parts, regions)
+
+    def release(self) -> None:
+        """Let go of the data and of shared memory; neither may be touched afterwards."""
+        self._message = None
+        self.header, self.raw = None, ()
+        self.memory.release()
+
+    def _window_of(self, name: WindowName) -> Window:
+        """Return a window of shared memory, and hold its region until ``release``."""
+        self.header = None  # what it names may be another region the next time
+        if self.memory is NO_MEMORY and self._regions is not None:
+            self.memory = RequestMemory(self._regions)
+        return self.memory.window(name)
 
     @property
     def model_name(self) -> str:
@@ -165,8 +187,8 @@ class MessageRequest:
         if window_name is not None:
             if classes is not None:
                 raise InvalidArgumentError("output can't set both 'shared_memory_region' and 'classification'")
-            self.header = None  # what it names may be another region the next time
-            self._memory.outputs[output.name] = self._memory.window(window_name)
+            window = self._window_of(window_name)
+            self.memory.outputs[output.name] = window
         return RequestedOutput(output.name, classes)
 
     def _window(self, tensor: _Input) -> Window | None:
@@ -175,10 +197,7 @@ class MessageRequest:
             return None
         _refuse_masses(tensor.parameters, "parameters of an input", self.id)
         name = read_window(tensor.name, _parameters(tensor.parameters))
-        if name is None:
-            return None
-        self.header = None  # likewise
-        return self._memory.window(name)
+        return None if name is None else self._window_of(name)
 
 
 def _parse(data: bytes) -> pb.ModelInferRequest:

@@ -72,7 +72,7 @@ class Compute:
         self.output.add(durations.output_ns)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RunDurations:
     """How long the parts of one run took, in nanoseconds."""
 

@@ -83,7 +83,7 @@ class Plan:
                 except InvalidArgumentError:
                     return None
             elif len(data) == form.nbytes:
-                arrays[form.name] = np.frombuffer(data, form.dtype).reshape(form.shape)
+                arrays[form.name] = np.ndarray(form.shape, form.dtype, data)
             else:
                 return None
         return arrays

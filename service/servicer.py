@@ -18,7 +18,7 @@ from service.data_plane import DataPlane
 from service.errors import UNEXPECTED, CancelledError, InternalError, InvalidArgumentError, SignetError
 from service.model_version import ModelVersion
 from service.request import InferResponse, Ticket
-from service.shared_memory import NO_MEMORY, Regions, RequestMemory
+from service.shared_memory import Regions, RequestMemory
 from service.tracing import RequestTrace, Tracer
 from service.versions import parse_version
 
@@ -140,12 +140,11 @@ class Servicer:
             caller: who asks; for one who may not use shared memory, no region exists.
             trace: of the request, from ``tracer``; ended here.
         """
-        memory = RequestMemory(self._regions) if self._regions.is_open_to(caller) else NO_MEMORY
-        request = codec.MessageRequest.of(message, memory)
+        request = codec.MessageRequest.of(message, self._regions if self._regions.is_open_to(caller) else None)
         if trace is not None:
             done = partial(_end_trace, trace, done)
-        ticket = self._data_plane.submit(request, deadline, partial(_encode, memory, done), trace)
-        return _MemoryTicket(ticket, memory) if memory.outputs else ticket
+        ticket = self._data_plane.submit(request, deadline, partial(_encode, request, done), trace)
+        return _MemoryTicket(ticket, request.memory) if request.memory.outputs else ticket
 
     def stream_infer(
         self,
@@ -252,11 +251,11 @@ class _MemoryTicket:
 
 
 def _encode(
-    memory: RequestMemory, done: Callable[[bytes | SignetError], None], result: InferResponse | SignetError
+    request: codec.MessageRequest, done: Callable[[bytes | SignetError], None], result: InferResponse | SignetError
 ) -> None:
-    answer = _answer(memory, result)
+    answer = _answer(request.memory, result)
     # Before the caller can know: once it has its answer, nothing of its memory is in use.
-    memory.release()
+    request.release()
     done(answer)
 
 

@@ -206,24 +206,25 @@ class Front:
         return True
 
     def _take(self, number: int, method: int, payload: bytes, details: _Details) -> None:
-        refusal = self._access.refusal(self._paths[method], details[0])
-        if refusal is not None:
-            self.answer(number, refusal)
-            return
-        if self._refuses and method not in self._probes:
-            self.answer(number, UnavailableError("the server is stopping"))
-            return
-        if 0 < self._max_bytes < len(payload):
-            self.answer(number, ResourceExhaustedError(_too_large(len(payload), self._max_bytes)))
-            return
         call = self._calls[number] = _Call(self, number)
-        if method != self._infer_id:
-            self._loop.call_soon_threadsafe(self._ask, call, self._methods[method], payload, caller_of(details[1]))
-            return
         try:
-            self._infer(call, payload, details)
-        except Exception as error:  # noqa: BLE001 - `status_of` logs what is not expected
+            self._check(method, payload, details)
+            if method == self._infer_id:
+                self._infer(call, payload, details)
+            else:
+                self._loop.call_soon_threadsafe(self._ask, call, self._methods[method], payload, caller_of(details[1]))
+        except Exception as error:  # noqa: BLE001 - `status_of` logs what is not expected; this thread must go on
             call.finish(error)
+
+    def _check(self, method: int, payload: bytes, details: _Details) -> None:
+        if self._access:
+            refusal = self._access.refusal(self._paths[method], details[0])
+            if refusal is not None:
+                raise refusal
+        if self._refuses and method not in self._probes:
+            raise UnavailableError("the server is stopping")
+        if 0 < self._max_bytes < len(payload):
+            raise ResourceExhaustedError(_too_large(len(payload), self._max_bytes))
 
     def _infer(self, call: _Call, payload: bytes, details: _Details) -> None:
         metadata, peer, remaining_s = details
