@@ -11,7 +11,7 @@ from service.devices import Device, Instances
 from service.errors import InternalError, InvalidArgumentError, ResourceExhaustedError, UnavailableError
 from service.saved_model.model_errors import shorten
 from service.saved_model.shared_graphs import Share
-from service.signature import Signature
+from service.signature import Effect, Signature
 
 Result = TypeVar("Result")
 
@@ -27,6 +27,7 @@ class SavedModelServable:
         self._name = f"model {model!r} version {version}"
         self._share = share
         self._graph = share.graph
+        self._writing = {name for name, each in self.signatures.items() if each.effect is Effect.WRITING}
         self._workers = [each.count for each in instances]
         self._idle = threading.Condition(threading.Lock())
         self._runs = 0
@@ -78,6 +79,8 @@ class SavedModelServable:
         """Run, and say what fails in the service's words."""
         self._begin()
         try:
+            if signature in self._writing:
+                self._share.note_write()
             return run()
         except tf.errors.ResourceExhaustedError as error:
             raise ResourceExhaustedError(f"{self._name} signature {signature!r}: {shorten(error.message)}") from error

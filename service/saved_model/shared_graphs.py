@@ -25,6 +25,11 @@ class _Copy:
         self.loaded_for: Final = user
         self.users: Final = [user]
         self.writes: Final = any(each.effect is Effect.WRITING for each in graph.signatures.values())
+        self.was_written = False
+
+    def begins_anew_for(self, user: User) -> bool:
+        """Whether a load would find the state of the files, and no run of an earlier load of this user writes later."""
+        return not self.was_written and not (self.writes and user in self.users)
 
 
 class Share:
@@ -44,6 +49,10 @@ class Share:
         self._copy: Final = copy
         self._user: Final = user
 
+    def note_write(self) -> None:
+        """Note that a run is about to write, so that no later load takes the graph for what the files hold."""
+        self._graphs._note_write(self._copy)  # noqa: SLF001 - as below
+
     def release(self) -> None:
         """Let go of the graph, once; the last user's call closes it."""
         self._graphs._release(self._copy, self._user)  # noqa: SLF001 - two halves of one thing
@@ -56,8 +65,8 @@ class SharedGraphs:
     directories with equal bytes only if asked to. Files count as they were when they were loaded: a load after they
     changed brings a graph of its own, while the other users go on with the old one.
 
-    Users of one graph see the same variables. So a model that is loaded again gets a graph of its own if one of the
-    signatures writes: a reload begins with the state that the files hold.
+    Users of one graph see the same variables. Yet every load begins with the state that the files hold: it joins no
+    graph that was written to, and a model that is loaded again gets a graph of its own if one of the signatures writes.
     """
 
     def __init__(self, *, equal: bool = False) -> None:
@@ -94,21 +103,23 @@ class SharedGraphs:
 
     def _candidates(self, options: Hashable, user: User) -> list[_Copy]:
         with self._lock:
-            return [
-                copy
-                for copy in reversed(self._copies)
-                if copy.options == options and not (copy.writes and user in copy.users)
-            ]
+            return [copy for copy in reversed(self._copies) if copy.options == options and copy.begins_anew_for(user)]
 
     def _is_same(self, one: Contents, other: Contents) -> bool:
         return one.is_same_files(other) or (self._equal and one.is_equal(other))
 
     def _join(self, copy: _Copy, user: User) -> bool:
-        """Become a user of a graph; False if its last user let go of it meanwhile."""
+        """Become a user of a graph; False if its last user let go of it, or it was written to, meanwhile."""
         with self._lock:
-            if copy.users:
+            joins = bool(copy.users) and copy.begins_anew_for(user)
+            if joins:
                 copy.users.append(user)
-            return user in copy.users
+            return joins
+
+    def _note_write(self, copy: _Copy) -> None:
+        if not copy.was_written:
+            with self._lock:
+                copy.was_written = True
 
     def _release(self, copy: _Copy, user: User) -> None:
         with self._lock:

@@ -5,6 +5,7 @@ import threading
 import numpy as np
 import pytest
 
+from service import saved_model
 from service.errors import InternalError, UnavailableError
 from tests.service.saved_model.plain_tensorflow import assert_same
 
@@ -63,3 +64,17 @@ def test_closing_twice_is_harmless(fresh):
     servable.close()
 
     assert repr(servable).endswith("closed>")
+
+
+def test_a_model_that_is_loaded_beside_one_that_counted_begins_at_zero(exports):
+    graphs = saved_model.SharedGraphs()
+    models = {}
+    for name in ("one", "another", "later"):
+        models[name] = saved_model.load(exports("counter"), model=name, version=1, graphs=graphs)
+        if name == "another":
+            models["one"].run("increment", {}, ["count"])
+    counts = {name: model.run("read", {}, ["count"])["count"].item() for name, model in models.items()}
+    for model in models.values():
+        model.close()
+
+    assert counts == {"one": 1, "another": 1, "later": 0}

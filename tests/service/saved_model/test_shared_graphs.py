@@ -131,6 +131,16 @@ def test_models_with_writing_signatures_share_their_variables_but_a_reload_start
     assert take(graphs, model, "c", load).graph is reloaded.graph, "the latest is joined"
 
 
+def test_graph_that_was_written_to_is_joined_no_more(graphs, model):
+    a, b = take(graphs, model, "a"), take(graphs, model, "b")
+    b.note_write()
+    c = take(graphs, model, "c")
+
+    assert b.graph is a.graph
+    assert c.graph is not a.graph
+    assert take(graphs, model, "d").graph is c.graph
+
+
 def test_equal_files_are_shared_only_when_asked_to(model, copy):
     for equal in (False, True):
         graphs = SharedGraphs(equal=equal)
