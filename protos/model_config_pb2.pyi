@@ -593,7 +593,7 @@ class ModelMetrics(_message.Message):
     def __init__(self, metric_control: _Optional[_Iterable[_Union[ModelMetrics.MetricControl, _Mapping]]] = ...) -> None: ...
 
 class SignatureConfig(_message.Message):
-    __slots__ = ("max_batch_size", "input", "output", "dynamic_batching", "allowed_batch_sizes", "pad_variable_length_inputs", "trimmed_outputs", "latency_objective_microseconds", "weight", "max_queue_rows", "max_queue_bytes", "model_warmup")
+    __slots__ = ("max_batch_size", "input", "output", "dynamic_batching", "allowed_batch_sizes", "pad_variable_length_inputs", "trimmed_outputs", "latency_objective_microseconds", "weight", "max_queue_rows", "max_queue_bytes", "model_warmup", "xla")
     class PadVariableLengthInputsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -620,6 +620,7 @@ class SignatureConfig(_message.Message):
     MAX_QUEUE_ROWS_FIELD_NUMBER: _ClassVar[int]
     MAX_QUEUE_BYTES_FIELD_NUMBER: _ClassVar[int]
     MODEL_WARMUP_FIELD_NUMBER: _ClassVar[int]
+    XLA_FIELD_NUMBER: _ClassVar[int]
     max_batch_size: int
     input: _containers.RepeatedCompositeFieldContainer[ModelInput]
     output: _containers.RepeatedCompositeFieldContainer[ModelOutput]
@@ -632,7 +633,8 @@ class SignatureConfig(_message.Message):
     max_queue_rows: int
     max_queue_bytes: int
     model_warmup: _containers.RepeatedCompositeFieldContainer[ModelWarmup]
-    def __init__(self, max_batch_size: _Optional[int] = ..., input: _Optional[_Iterable[_Union[ModelInput, _Mapping]]] = ..., output: _Optional[_Iterable[_Union[ModelOutput, _Mapping]]] = ..., dynamic_batching: _Optional[_Union[ModelDynamicBatching, _Mapping]] = ..., allowed_batch_sizes: _Optional[_Iterable[int]] = ..., pad_variable_length_inputs: _Optional[_Mapping[str, str]] = ..., trimmed_outputs: _Optional[_Mapping[str, str]] = ..., latency_objective_microseconds: _Optional[int] = ..., weight: _Optional[float] = ..., max_queue_rows: _Optional[int] = ..., max_queue_bytes: _Optional[int] = ..., model_warmup: _Optional[_Iterable[_Union[ModelWarmup, _Mapping]]] = ...) -> None: ...
+    xla: str
+    def __init__(self, max_batch_size: _Optional[int] = ..., input: _Optional[_Iterable[_Union[ModelInput, _Mapping]]] = ..., output: _Optional[_Iterable[_Union[ModelOutput, _Mapping]]] = ..., dynamic_batching: _Optional[_Union[ModelDynamicBatching, _Mapping]] = ..., allowed_batch_sizes: _Optional[_Iterable[int]] = ..., pad_variable_length_inputs: _Optional[_Mapping[str, str]] = ..., trimmed_outputs: _Optional[_Mapping[str, str]] = ..., latency_objective_microseconds: _Optional[int] = ..., weight: _Optional[float] = ..., max_queue_rows: _Optional[int] = ..., max_queue_bytes: _Optional[int] = ..., model_warmup: _Optional[_Iterable[_Union[ModelWarmup, _Mapping]]] = ..., xla: _Optional[str] = ...) -> None: ...
 
 class ModelConfig(_message.Message):
     __slots__ = ("name", "platform", "backend", "runtime", "version_policy", "max_batch_size", "input", "output", "batch_input", "batch_output", "optimization", "dynamic_batching", "sequence_batching", "ensemble_scheduling", "instance_group", "default_model_filename", "cc_model_filenames", "metric_tags", "parameters", "model_warmup", "model_operations", "model_transaction_policy", "model_repository_agents", "response_cache", "model_metrics", "signatures")

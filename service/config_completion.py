@@ -5,7 +5,7 @@ counts as one value, so that an empty one can say "no delay" where a wider one s
 model are those of its default signature.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,6 +24,8 @@ from service.devices import CPU, Device
 from service.errors import LoadError
 from service.instance_groups import complete_instance_groups, instances
 from service.model_config import BACKEND, MODEL_FILENAME, PLATFORM, parameter
+from service.optimization_config import optimizations
+from service.optimizations import Optimizations, Xla
 from service.signature import OPEN, Signature, TensorSpec
 
 SERVING_DEFAULT: Final = "serving_default"
@@ -70,6 +72,7 @@ class _Wishes:
         binding: whether max_batch_size means this very signature, so that it fails where it cannot be had.
         dynamic_batching: None when nothing is said.
         model_warmup: its samples.
+        xla: what XLA compiles of it.
         own: what its entry in ``signatures`` says; empty when it has none.
     """
 
@@ -79,6 +82,7 @@ class _Wishes:
     binding: bool
     dynamic_batching: ModelDynamicBatching | None
     model_warmup: Sequence[ModelWarmup]
+    xla: Xla
     own: SignatureConfig
 
 
@@ -106,9 +110,10 @@ def complete(
     names = sorted({*signatures, *unavailable})
     default = _choose_default(config, model, names, defaults)
     _check(config, model, names, default)
+    asked = optimizations(config, model=model)
     completed = {
         name: _complete_signature(
-            signature, _gather_wishes(config, name, default), defaults, f"model '{model}', signature '{name}'"
+            signature, _gather_wishes(config, name, default, asked), defaults, f"model '{model}', signature '{name}'"
         )
         for name, signature in signatures.items()
     }
@@ -153,7 +158,7 @@ def _listed(names: Sequence[str]) -> str:
     return "signatures " + ", ".join(map(repr, names)) if names else "no signatures"
 
 
-def _gather_wishes(config: ModelConfig, name: str, default: str | None) -> _Wishes:
+def _gather_wishes(config: ModelConfig, name: str, default: str | None, asked: Optimizations) -> _Wishes:
     # A map of messages makes the entry that it is asked for, so ask first whether it is there.
     own = config.signatures[name] if name in config.signatures else SignatureConfig()
     is_default = name == default
@@ -165,6 +170,7 @@ def _gather_wishes(config: ModelConfig, name: str, default: str | None) -> _Wish
         binding=is_default or own.HasField("max_batch_size"),
         dynamic_batching=own.dynamic_batching if own.HasField("dynamic_batching") else dynamic_batching,
         model_warmup=own.model_warmup or (config.model_warmup if is_default else ()),
+        xla=asked.xla_of(name),
         own=own,
     )
 
@@ -190,6 +196,7 @@ def _complete_signature(
         weight=wishes.own.weight,
         max_queue_rows=wishes.own.max_queue_rows,
         max_queue_bytes=wishes.own.max_queue_bytes,
+        xla="" if wishes.xla is Xla.OFF else wishes.xla.value,
     )
     completed = CompletedSignature(seen, config)
     if completed.joins:
@@ -202,12 +209,23 @@ def _complete_joining(completed: CompletedSignature, wishes: _Wishes, defaults: 
     config = completed.config
     if wishes.max_batch_size is None and not config.allowed_batch_sizes:
         config.allowed_batch_sizes.extend(defaults.allowed_batch_sizes)
+    if wishes.xla is not Xla.OFF and not config.allowed_batch_sizes:
+        config.allowed_batch_sizes.extend(_doubling_sizes(config.max_batch_size))
     if not config.max_queue_rows:
         config.max_queue_rows = defaults.max_enqueued_batches * config.max_batch_size
     if defaults.pads_variable_lengths and not config.pad_variable_length_inputs:
         for spec in completed.signature.inputs:
             if OPEN in (spec.shape or ())[1:]:
                 config.pad_variable_length_inputs[spec.name] = "" if spec.datatype is BYTES else "0"
+
+
+def _doubling_sizes(largest: int) -> Iterator[int]:
+    """Yield few sizes, as each is compiled, up to the largest one."""
+    size = 1
+    while size < largest:
+        yield size
+        size *= 2
+    yield largest
 
 
 def _complete_entries(pairs: Sequence[Pair[Entry]], seen: Sequence[TensorSpec], *, batched: bool) -> list[Entry]:

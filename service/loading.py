@@ -20,6 +20,7 @@ from service.labels import read_labels
 from service.layouts import model_directory, saved_model_directory
 from service.model_config import MODEL_FILENAME, graph_tags, thread_counts
 from service.model_version import ModelVersion
+from service.optimization_config import optimizations
 from service.row_probe import distinct_rows, probe_signatures
 from service.servable import Servable
 from service.settings import Settings
@@ -131,12 +132,14 @@ class VersionLoader:
             version=version,
             tags=graph_tags(config),
             instances=_instances(config, name, defaults),
+            optimizations=optimizations(config, model=name),
             scan=self._settings.scan_models,
             graphs=self._graphs,
         )
         with ExitStack() as undone_on_failure:
             undone_on_failure.callback(servable.close)
             completed, samples = _complete(config, servable, model_directory(directory), name, defaults)
+            servable.begin_compiled()
             labels = read_labels(completed, model_directory(directory), model=name)
             oversize = self._settings.oversize_requests
             loaded = ModelVersion(name, version, servable, completed, oversize=oversize, labels=labels)

@@ -189,14 +189,13 @@ def _group_wishes(group: ModelInstanceGroup) -> Iterator[str]:
 
 
 def _optimization_wishes(optimization: ModelOptimizationPolicy) -> Iterator[str]:
-    if optimization.graph.level > 0:
-        yield f"optimization {{ graph {{ level: {optimization.graph.level} }} }}"
     for field in ("graphs", "graph_spec"):
         if getattr(optimization.cuda, field):
             yield f"optimization {{ cuda {{ {field} }} }}"
     accelerators = optimization.execution_accelerators
     for accelerator in (*accelerators.gpu_execution_accelerator, *accelerators.cpu_execution_accelerator):
-        yield f"optimization {{ execution_accelerators: '{accelerator.name}' }}"
+        if accelerator.name != "auto_mixed_precision":
+            yield f"optimization {{ execution_accelerators: '{accelerator.name}' }}"
 
 
 def _tensor_wishes(kind: str, tensors: Iterable[ModelInput] | Iterable[ModelOutput]) -> Iterator[str]:

@@ -52,6 +52,10 @@ class Servable(Protocol):
         """How many runs each device has begun since it was loaded, also for other models that share its copy."""
         ...
 
+    def compilations(self) -> Mapping[str, int]:
+        """How often XLA compiled each of the signatures that it compiles, since they were loaded, on all devices."""
+        ...
+
     def close(self) -> None:
         """Free the weights. Nothing may be run afterwards."""
         ...

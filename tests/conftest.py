@@ -13,6 +13,7 @@ from tests import models
 # Read when TensorFlow is first imported, by whichever test needs it.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+os.environ.setdefault("TF_XLA_FLAGS", "--tf_xla_cpu_global_jit --tf_xla_enable_lazy_compilation=false")
 
 
 @pytest.fixture(scope="session")

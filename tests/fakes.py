@@ -45,5 +45,8 @@ class FakeServable:
     def device_runs(self):
         return {CPU: len(self.runs)}
 
+    def compilations(self):
+        return {}
+
     def close(self) -> None:
         self.closed = True

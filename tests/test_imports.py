@@ -18,7 +18,7 @@ PACKAGES = {"saved_model", "transports", "metrics", "http", "status_page"}
 FAMILY = {
     *("model_config", "config_tensors", "reshaping", "config_completion", "completed_config", "tensorflow_serving"),
     "ignored_fields",
-    "instance_groups",
+    *("instance_groups", "optimization_config"),
 }
 LAYERS = [
     {"__init__"},
@@ -36,6 +36,7 @@ LAYERS = [
         "model_scan",
         "core_dumps",
         "devices",
+        "optimizations",
         "wire",
         "tracing",
     },

@@ -69,6 +69,7 @@ def families(readings: Sequence[VersionReading]) -> Iterator[Metric]:
         for reading in signatures:
             counter.add_metric(reading.labels, value_of(reading))
         yield counter
+    yield _compilations(signatures)
     yield _drops(signatures)
     yield _latencies(signatures)
     yield _sizes(signatures)
@@ -81,6 +82,18 @@ def _device_runs(readings: Sequence[VersionReading]) -> Metric:
     for reading in readings:
         for device, runs in reading.device_runs.items():
             family.add_metric((*reading.labels, device), runs)
+    return family
+
+
+def _compilations(signatures: Sequence[SignatureReading]) -> Metric:
+    family = CounterMetricFamily(
+        "signet_xla_compilations",
+        "Combinations of input shapes that were run for the first time, where XLA compiles the signature or a part.",
+        labels=_LABELS,
+    )
+    for reading in signatures:
+        if reading.compilations is not None:
+            family.add_metric(reading.labels, reading.compilations)
     return family
 
 

@@ -34,12 +34,14 @@ class SignatureReading:
         statistics: its counters.
         lane: what its requests do in the batcher; zeros before the first.
         running: requests that run.
+        compilations: how often XLA compiled it; None where it does not.
     """
 
     labels: tuple[str, str, str]
     statistics: Statistics
     lane: LaneCounts
     running: int
+    compilations: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,10 @@ def read(repository: Repository) -> list[VersionReading]:
 def _read_version(loaded: ModelVersion) -> VersionReading:
     counts = loaded.scheduler.counts()
     labels = label(loaded.name), str(loaded.version)
-    signatures = [_read_signature(labels, name, served, counts) for name, served in loaded.signatures.items()]
+    compilations = loaded.servable.compilations()
+    signatures = [
+        _read_signature(labels, served, counts, compilations.get(name)) for name, served in loaded.signatures.items()
+    ]
     device_runs = {_name(device): runs for device, runs in loaded.servable.device_runs().items()}
     statistics = sum_of(signature.statistics for signature in signatures)
     return VersionReading(labels, statistics, counts.queued_tasks, loaded.load_s, device_runs, signatures)
@@ -86,10 +91,13 @@ def _name(device: Device | None) -> str:
     return "any" if device is None else str(device)
 
 
-def _read_signature(labels: tuple[str, str], name: str, served: ServedSignature, counts: Counts) -> SignatureReading:
+def _read_signature(
+    labels: tuple[str, str], served: ServedSignature, counts: Counts, compilations: int | None
+) -> SignatureReading:
     return SignatureReading(
-        labels=(*labels, label(name)),
+        labels=(*labels, label(served.signature.name)),
         statistics=served.statistics.snapshot(),
         lane=counts.lanes.get(served.options, _NOTHING_YET),
         running=counts.running.get(served.options, 0),
+        compilations=compilations,
     )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from service.devices import CPU, Device, Instances
 from service.model_scan import ModelJudge, ModelScan
+from service.optimizations import Optimizations
 from service.saved_model import process
 from service.saved_model.graph_options import SERVE, GraphOptions
 from service.saved_model.options import RuntimeOptions
@@ -74,6 +75,7 @@ def load(
     version: int,
     tags: frozenset[str] = SERVE,
     instances: Sequence[Instances] = _ON_THE_CPU,
+    optimizations: Optimizations | None = None,
     scan: ModelScan = ModelScan.WARN,
     graphs: SharedGraphs | None = None,
 ) -> "SavedModelServable":
@@ -85,6 +87,7 @@ def load(
         version: the version's number, likewise.
         tags: the tags of the graph to load.
         instances: the devices, of which each gets a copy of the weights, with the workers that will run on each.
+        optimizations: what TensorFlow may do to the graph.
         scan: what happens when the graph reaches beyond the model, which is known before any of it runs.
         graphs: those that this one may be shared with; by default none.
 
@@ -100,7 +103,7 @@ def load(
         path,
         model=model,
         version=version,
-        options=GraphOptions(tags, tuple(each.device for each in instances)),
+        options=GraphOptions(tags, tuple(each.device for each in instances), optimizations or Optimizations()),
         instances=instances,
         judge=judge,
         graphs=graphs or SharedGraphs(),

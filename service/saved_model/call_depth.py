@@ -63,16 +63,23 @@ class CallDepth:
 
     def why_pool(self, roots: Iterable[str]) -> str | None:
         """Return why a run of these nodes should use the pool of threads, None when it may run inline."""
-        names = self._index.reach(roots)
-        nodes = {name: self._index.nodes[name] for name in names if name in self._index.nodes}
-        waiting = sorted({node.op for node in self._index.reached_nodes(names) if _waits(node.op)})
+        waiting = sorted({node.op for node in self._index.reached_nodes(roots) if _waits(node.op)})
         if waiting:
             return f"{waiting[0]} waits for other threads"
+        return _why_pool(self._shape(roots))
+
+    def is_deep(self, roots: Iterable[str]) -> bool:
+        """Whether what walks these nodes by recursion, as XLA does, could overflow the stack."""
+        return self._shape(roots).depth >= DEEPEST_INLINE
+
+    def _shape(self, roots: Iterable[str]) -> _Shape:
+        names = self._index.reach(roots)
+        nodes = {name: self._index.nodes[name] for name in names if name in self._index.nodes}
         for function in self._index.callees_first(self._index.reach_functions(nodes)):
             if function not in self._by_function:
                 body = self._index.functions[function].node_def
                 self._by_function[function] = self._measure({node.name: node for node in body})
-        return _why_pool(self._measure(nodes))
+        return self._measure(nodes)
 
     def _measure(self, nodes: Mapping[str, NodeDef]) -> _Shape:
         """Follow the longest paths through one scope."""

@@ -9,7 +9,7 @@ What only one callable reaches stays a constant, since TensorFlow can fold and p
 import hashlib
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -83,10 +83,18 @@ class _Place:
     movable: bool
 
 
-def share_constants(graph: GraphDef, signatures: Mapping[str, BoundSignature]) -> Sharing:
-    """Replace in ``graph`` the large constants that more than one callable can reach; equal ones share a variable."""
+def share_constants(
+    graph: GraphDef, signatures: Mapping[str, BoundSignature], compiled: Collection[str] = ()
+) -> Sharing:
+    """Replace in ``graph`` the large constants that more than one callable can reach; equal ones share a variable.
+
+    Args:
+        graph: changed.
+        signatures: that will be run.
+        compiled: those of them that XLA will compile as a whole.
+    """
     by_content: dict[bytes, list[_Place]] = defaultdict(list)
-    for place in _places(graph, signatures):
+    for place in _places(graph, signatures, compiled):
         by_content[_digest(place.node.attr["value"].tensor)].append(place)
     constants = []
     copied_bytes = 0
@@ -103,7 +111,7 @@ def share_constants(graph: GraphDef, signatures: Mapping[str, BoundSignature]) -
     return Sharing(tuple(constants), copied_bytes)
 
 
-def _places(graph: GraphDef, signatures: Mapping[str, BoundSignature]) -> Iterator[_Place]:
+def _places(graph: GraphDef, signatures: Mapping[str, BoundSignature], compiled: Collection[str]) -> Iterator[_Place]:
     """Yield every large constant that a signature reaches."""
     index = GraphIndex(graph)
     scopes = [("", graph.node), *((name, function.node_def) for name, function in index.functions.items())]
@@ -113,7 +121,8 @@ def _places(graph: GraphDef, signatures: Mapping[str, BoundSignature]) -> Iterat
     if not large:
         return
     by_node, by_function = _reached_by(index, signatures)
-    fixed = _fixed_functions(index)
+    roots = [root for name in compiled if name in signatures for root in signatures[name].output_roots]
+    fixed = _fixed_functions(index) | index.reach_functions(index.reach(roots))
     for name, scope, node in large:
         callables = by_function[name] if name else by_node[node.name]
         if callables:
@@ -138,17 +147,18 @@ def _reached_by(
 
 def _fixed_functions(index: GraphIndex) -> set[str]:
     """Return the functions that must keep their constants, with all that they call."""
-    fixed = [name for name, function in index.functions.items() if _is_compiled(function)]
+    fixed = [name for name, function in index.functions.items() if is_compiled(function)]
     bodies = (function.node_def for function in index.functions.values())
     for nodes in (index.nodes.values(), *bodies):
         for node in nodes:
-            runs_in_session = (node.op in _CALLS or node.op in index.functions) and not _is_compiled(node)
+            runs_in_session = (node.op in _CALLS or node.op in index.functions) and not is_compiled(node)
             if not runs_in_session:
                 fixed.extend(index.called(node))
     return set(index.callees_first(fixed))
 
 
-def _is_compiled(owner: NodeDef | FunctionDef) -> bool:
+def is_compiled(owner: NodeDef | FunctionDef) -> bool:
+    """Whether a function or its call was exported to be compiled by XLA."""
     return _COMPILED in owner.attr and owner.attr[_COMPILED].b
 
 

@@ -12,12 +12,14 @@ import numpy as np
 import tensorflow as tf
 
 from service.devices import Device
+from service.optimizations import Optimizations
+from service.saved_model.compiled_runner import CompiledRunner, Runner
 from service.saved_model.graph_index import GraphIndex
+from service.saved_model.graph_options import GraphOptions
 from service.saved_model.live_graph import LiveGraph
 from service.saved_model.model_errors import shorten
 from service.saved_model.placement import forget_gpus
 from service.saved_model.refinement import RefinedBlueprint
-from service.saved_model.signature_runner import SignatureRunner
 from service.saved_model.state_sharing import pinned_signatures
 
 _FAULTS: Final = (
@@ -59,12 +61,13 @@ class Copies:
         pinned: the signatures that run on the first device alone though there are several.
     """
 
-    def __init__(self, blueprint: RefinedBlueprint, devices: Sequence[Device | None]) -> None:
+    def __init__(self, blueprint: RefinedBlueprint, options: GraphOptions) -> None:
         """Bring the blueprint to life on each device.
 
         Raises:
             LoadError: the graph cannot be imported, or its state cannot be restored, on one of them.
         """
+        devices: Sequence[Device | None] = options.devices
         self.way = blueprint.way
         self.summary = blueprint.summary
         self.pinned: frozenset[str] = frozenset()
@@ -77,16 +80,20 @@ class Copies:
         self._lock = threading.Lock()
         with ExitStack() as undone_on_failure:
             self._copies = [
-                _Copy(self._bring_to_life(each, device, undone_on_failure), device)
+                _Copy(self._bring_to_life(each, device, options.optimizations, undone_on_failure), device)
                 for device, each in zip(devices, _blueprints(blueprint, len(devices)), strict=True)
             ]
             undone_on_failure.pop_all()
         self.failures = {name: why for copy in self._copies for name, why in copy.graph.failures.items()}
 
     def _bring_to_life(
-        self, blueprint: RefinedBlueprint, device: Device | None, undone_on_failure: ExitStack
+        self,
+        blueprint: RefinedBlueprint,
+        device: Device | None,
+        optimizations: Optimizations,
+        undone_on_failure: ExitStack,
     ) -> LiveGraph:
-        graph = LiveGraph(blueprint, device)
+        graph = LiveGraph(blueprint, device, optimizations)
         undone_on_failure.callback(graph.close)
         return graph
 
@@ -96,7 +103,7 @@ class Copies:
         return [copy.device for copy in self._copies]
 
     @property
-    def runners(self) -> Mapping[str, SignatureRunner]:
+    def runners(self) -> Mapping[str, Runner]:
         """The runners on the first device."""
         return self._copies[0].graph.runners
 
@@ -104,6 +111,26 @@ class Copies:
         """Return how many runs each device has begun."""
         with self._lock:
             return {copy.device: copy.runs for copy in self._copies}
+
+    def begin_compiled(self) -> None:
+        """Let the signatures that XLA compiles run compiled from now on."""
+        for runner in self._compiled_runners():
+            runner.begin()
+
+    def compilations(self) -> dict[str, int]:
+        """Return for each signature that XLA compiles, or parts of it, how often it did, over all devices."""
+        counts: dict[str, int] = {}
+        for copy in self._copies:
+            for name, runner in copy.graph.runners.items():
+                if isinstance(runner, CompiledRunner):
+                    counts[name] = counts.get(name, 0) + runner.compilations
+        return counts
+
+    def _compiled_runners(self) -> Iterator[CompiledRunner]:
+        for copy in self._copies:
+            for runner in copy.graph.runners.values():
+                if isinstance(runner, CompiledRunner):
+                    yield runner
 
     def run(
         self, signature: str, inputs: Mapping[str, np.ndarray], outputs: Sequence[str], workers: Sequence[int] = ()

@@ -5,18 +5,17 @@ model inside a ``tf.Module``. It fails on exports whose objects need their Pytho
 optimizer's state; hence it is only tried when ``from_meta_graph`` does not serve every signature.
 """
 
-import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.python.framework import ops
 
 from service.errors import LoadError
 from service.saved_model.blueprint import Blueprint, SetupStep
 from service.saved_model.files import MetaGraphFile, asset_feeds
+from service.saved_model.gradients import new_gradients_forgotten
 from service.saved_model.memory import collections_paused
 from service.saved_model.model_errors import shorten
 from service.saved_model.signature_defs import BoundSignature
@@ -30,7 +29,7 @@ def read(exported: MetaGraphFile, signatures: Mapping[str, BoundSignature]) -> B
         LoadError: ``tf.saved_model.load`` cannot read the export, or a signature gives something else than tensors.
     """
     graph = tf.Graph()
-    with collections_paused(), graph.as_default(), _new_gradients_forgotten():
+    with collections_paused(), graph.as_default(), new_gradients_forgotten():
         loaded = _load(exported.path, exported.tags)
         placed = {name: _place(loaded.signatures[name], bound) for name, bound in signatures.items()}
         variables = tf.compat.v1.global_variables()
@@ -47,22 +46,6 @@ def read(exported: MetaGraphFile, signatures: Mapping[str, BoundSignature]) -> B
         tuple(step for step in setup if step.nodes),
         assets=frozenset(asset_feeds(exported.path, exported.take()).values()),
     )
-
-
-@contextlib.contextmanager
-def _new_gradients_forgotten() -> Iterator[None]:
-    """Take out of TensorFlow's registry the gradients that are registered meanwhile.
-
-    Nobody asks a served model for gradients; each holds the graph of its function, and TensorFlow never forgets one.
-    """
-    registry = ops.gradient_registry
-    before = set(registry.list())
-    try:
-        yield
-    finally:
-        held = getattr(registry, "_registry", {})  # there is no public way to take an entry out
-        for name in set(registry.list()) - before:
-            held.pop(name, None)
 
 
 def _load(path: Path, tags: frozenset[str]) -> Any:

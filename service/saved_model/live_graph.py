@@ -4,12 +4,16 @@ import logging
 from collections.abc import Iterable, Mapping
 
 import tensorflow as tf
+from tensorflow.core.framework.graph_pb2 import GraphDef
 
 from service.devices import Device
 from service.errors import LoadError
+from service.optimizations import Optimizations, Xla
 from service.saved_model.blueprint import SetupStep
 from service.saved_model.broken_files import BrokenFilesError
 from service.saved_model.call_depth import CallDepth
+from service.saved_model.compiled_runner import CompiledRunner, Runner
+from service.saved_model.compiling import compile_signature, holds_compiled_functions
 from service.saved_model.constants import SharedConstant
 from service.saved_model.device_memory import DeviceMemoryError
 from service.saved_model.graph_index import GraphIndex
@@ -22,6 +26,7 @@ from service.saved_model.sessions import new_session
 from service.saved_model.signature_defs import BoundSignature
 from service.saved_model.signature_runner import SignatureRunner
 from service.saved_model.state_check import State, StateCheck
+from service.signature import Effect
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +41,9 @@ class LiveGraph:
         summary: what was dropped and shared, for the log.
     """
 
-    def __init__(self, blueprint: RefinedBlueprint, device: Device | None) -> None:
+    def __init__(
+        self, blueprint: RefinedBlueprint, device: Device | None, optimizations: Optimizations | None = None
+    ) -> None:
         """Import the graph, restore its state and check each signature.
 
         Raises:
@@ -45,10 +52,11 @@ class LiveGraph:
         """
         self.way = blueprint.way
         self.summary = blueprint.summary
-        self.runners: dict[str, SignatureRunner] = {}
+        self.runners: dict[str, Runner] = {}
         self._device = device
+        self._optimizations = optimizations or Optimizations()
         graph, self.failures = import_served(blueprint, device)
-        self._session = new_session(graph, device)
+        self._session = new_session(graph, device, self._optimizations)
         imported = {name: bound for name, bound in blueprint.signatures.items() if name not in self.failures}
         try:
             self._bring_up(blueprint, imported)
@@ -64,12 +72,19 @@ class LiveGraph:
         All nodes are added before the first run, since a Session goes over its whole graph again for new ones.
         """
         index = GraphIndex(blueprint.graph)
+        call_depth = CallDepth(index)
         states = _states(imported, index)
+        compiled = self._compile(imported, blueprint.graph, call_depth)
         check = StateCheck(self._session, states.values())
         self._assign(blueprint.constants)
         self._set_up(blueprint.setup)
         check.ask()
-        self._make_runners(imported, {name: check.why_not_ready(state) for name, state in states.items()}, index)
+        for name, bound in imported.items():
+            reason = check.why_not_ready(states[name])
+            if reason is None:
+                self.runners[name] = self._make_runner(bound, compiled.get(name), index, call_depth)
+            else:
+                self.failures[name] = reason
         self._session.graph.finalize()
         self._prepare()
 
@@ -99,18 +114,32 @@ class LiveGraph:
             except tf.errors.OpError as error:
                 raise LoadError(f"{step.purpose} failed: {shorten(error.message)}") from error
 
-    def _make_runners(
-        self, signatures: Mapping[str, BoundSignature], unready: Mapping[str, str | None], index: GraphIndex
-    ) -> None:
-        call_depth = CallDepth(index)
+    def _compile(
+        self, signatures: Mapping[str, BoundSignature], graph_def: GraphDef, call_depth: CallDepth
+    ) -> dict[str, BoundSignature]:
+        """Add a compiled function for each signature that XLA is to compile as a whole; the log says which it cannot."""
+        compiled = {}
         for name, bound in signatures.items():
-            reason = unready[name]
-            if reason is None:
-                pool = call_depth.why_pool(bound.output_roots)
-                logger.debug("signature %s runs %s", name, "inline" if pool is None else f"on the pool: {pool}")
-                self.runners[name] = SignatureRunner(self._session, bound, inline=pool is None)
-            else:
-                self.failures[name] = reason
+            if self._optimizations.xla_of(name) is Xla.ON:
+                try:
+                    _check_compiles(bound, call_depth)
+                    compiled[name] = compile_signature(self._session.graph, graph_def, bound, self._device)
+                except LoadError as error:
+                    logger.warning("signature %r runs without XLA: %s", name, error)
+        return compiled
+
+    def _make_runner(
+        self, bound: BoundSignature, compiled: BoundSignature | None, index: GraphIndex, call_depth: CallDepth
+    ) -> Runner:
+        name = bound.signature.name
+        pool = call_depth.why_pool(bound.output_roots)
+        logger.debug("signature %s runs %s", name, "inline" if pool is None else f"on the pool: {pool}")
+        plain = SignatureRunner(self._session, bound, inline=pool is None)
+        if compiled is not None:
+            return CompiledRunner(name, plain, SignatureRunner(self._session, compiled, inline=True))
+        if self._optimizations.xla is Xla.AUTO or holds_compiled_functions(index, bound):
+            return CompiledRunner(name, plain, None)
+        return plain
 
     def _prepare(self) -> None:
         """Let TensorFlow place and optimize each signature now, so that what cannot run is known before a request."""
@@ -120,6 +149,13 @@ class LiveGraph:
             except tf.errors.OpError as error:
                 del self.runners[name]
                 self.failures[name] = f"it cannot be prepared: {shorten(error.message)}"
+
+
+def _check_compiles(bound: BoundSignature, call_depth: CallDepth) -> None:
+    if bound.signature.effect is Effect.WRITING:
+        raise LoadError("it writes")
+    if call_depth.is_deep(bound.output_roots):
+        raise LoadError("its chain of calls is too long")
 
 
 def _states(signatures: Mapping[str, BoundSignature], index: GraphIndex) -> dict[str, State]:

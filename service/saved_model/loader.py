@@ -9,6 +9,7 @@ from service.devices import CPU, Instances
 from service.errors import LoadError
 from service.memory_limit import warn_if_too_large
 from service.model_scan import ModelJudge, ModelRefusedError
+from service.optimizations import Xla
 from service.saved_model import from_meta_graph, from_object_graph
 from service.saved_model.blueprint import Blueprint
 from service.saved_model.broken_files import BrokenFilesError
@@ -145,7 +146,7 @@ def _bring_to_life(
             be tried then.
     """
     try:
-        graph = Copies(_read(way, exported, bound, judge), options.devices)
+        graph = Copies(_read(way, exported, options, bound, judge), options)
     except (BrokenFilesError, DeviceMemoryError, ModelRefusedError) as error:
         raise LoadError(f"{exported.path}: {error}") from error
     except LoadError as error:
@@ -153,12 +154,15 @@ def _bring_to_life(
     return graph, graph.failures
 
 
-def _read(way: _Way, exported: MetaGraphFile, bound: _Bound, judge: ModelJudge) -> RefinedBlueprint:
+def _read(
+    way: _Way, exported: MetaGraphFile, options: GraphOptions, bound: _Bound, judge: ModelJudge
+) -> RefinedBlueprint:
     """Read a SavedModel and look through what it would run. The whole graph is dropped on return, to save memory."""
     blueprint = way.read(exported, bound)
     if judge.looks:
         judge.judge(scan(blueprint))
-    return refine(blueprint)
+    compiled = [name for name in bound if options.optimizations.xla_of(name) is Xla.ON]
+    return refine(blueprint, compiled)
 
 
 def _describe_devices(graph: Copies) -> str:

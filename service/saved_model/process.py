@@ -10,6 +10,9 @@ from service.errors import LoadError
 from service.saved_model.options import RuntimeOptions
 from service.saved_model.threads import default_threads
 
+_XLA_FLAGS = "--tf_xla_cpu_global_jit --tf_xla_enable_lazy_compilation=false"
+"""What TensorFlow chooses is compiled on CPUs, too, and at the first run, not at a later one."""
+
 logger = logging.getLogger(__name__)
 
 _lock = threading.Lock()
@@ -56,6 +59,7 @@ def _set_environment(options: RuntimeOptions) -> None:
     os.environ["TF_NUM_INTRAOP_THREADS"] = str(options.intra_op_threads)
     os.environ["TF_NUM_INTEROP_THREADS"] = str(options.inter_op_threads)
     os.environ["TF_FORCE_GPU_ALLOW_GROWTH"] = "true"
+    os.environ["TF_XLA_FLAGS"] = f"{_XLA_FLAGS} {os.environ.get('TF_XLA_FLAGS', '')}".strip()
     if options.gpu_allocator is not GpuAllocator.BFC:
         os.environ["TF_GPU_ALLOCATOR"] = options.gpu_allocator.value
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = str(_cpp_log_level(options.log_level))

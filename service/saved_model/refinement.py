@@ -1,6 +1,6 @@
 """Cuts a blueprint down before it is imported: large constants leave the graph, what nobody needs is dropped."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from tensorflow.core.framework.graph_pb2 import GraphDef
@@ -35,13 +35,17 @@ class RefinedBlueprint:
     summary: str
 
 
-def refine(blueprint: Blueprint) -> RefinedBlueprint:
+def refine(blueprint: Blueprint, compiled: Collection[str] = ()) -> RefinedBlueprint:
     """Return what is needed of a blueprint, whose graph is used up.
 
     Large constants are in memory twice at this moment. The caller must let the blueprint go before they are assigned,
     which copies them once more.
+
+    Args:
+        blueprint: as read.
+        compiled: the signatures that XLA will compile as a whole.
     """
-    sharing = share_constants(blueprint.graph, blueprint.signatures)
+    sharing = share_constants(blueprint.graph, blueprint.signatures, compiled)
     pruned = prune(blueprint.graph, _roots(blueprint))
     return RefinedBlueprint(
         way=blueprint.way,

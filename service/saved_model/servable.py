@@ -62,6 +62,14 @@ class SavedModelServable:
         """How many runs each device has begun; see ``Servable.device_runs``."""
         return self._graph.live.runs()
 
+    def begin_compiled(self) -> None:
+        """Let the signatures that XLA compiles run compiled from now on; before, only to find out about a model."""
+        self._graph.live.begin_compiled()
+
+    def compilations(self) -> Mapping[str, int]:
+        """How often XLA compiled each signature; see ``Servable.compilations``."""
+        return self._graph.live.compilations()
+
     def close(self) -> None:
         """Let go of the graph once the runs in flight have ended; a second call does nothing."""
         with self._idle:

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from service.devices import CPU, Device, DeviceKind
 from service.errors import LoadError
+from service.optimizations import Optimizations, Xla
 from service.saved_model.device_memory import gpu_options, limit_eager_execution, reported_gpus
 from service.saved_model.memory import freeze_objects
 from service.saved_model.model_errors import shorten
@@ -63,9 +64,9 @@ def available_gpus() -> list[Device]:
     return [device for device in available_devices() if device.kind is DeviceKind.GPU]
 
 
-def new_session(graph: tf.Graph, device: Device | None) -> tf.compat.v1.Session:
+def new_session(graph: tf.Graph, device: Device | None, optimizations: Optimizations) -> tf.compat.v1.Session:
     """Open a Session on a graph that lies on a device; the first that may use GPUs logs what it finds."""
-    session = tf.compat.v1.Session(graph=graph, config=session_config(device))
+    session = tf.compat.v1.Session(graph=graph, config=session_config(device, optimizations))
     with _lock:
         is_first = not _reported and (device is None or device.kind is DeviceKind.GPU)
         if is_first:
@@ -76,7 +77,7 @@ def new_session(graph: tf.Graph, device: Device | None) -> tf.compat.v1.Session:
     return session
 
 
-def session_config(device: Device | None) -> tf.compat.v1.ConfigProto:
+def session_config(device: Device | None, optimizations: Optimizations | None = None) -> tf.compat.v1.ConfigProto:
     """Return the configuration of a Session whose graph lies on a device, None for wherever the graph says."""
     options = chosen()
     config = tf.compat.v1.ConfigProto(
@@ -89,4 +90,6 @@ def session_config(device: Device | None) -> tf.compat.v1.ConfigProto:
         config.device_count["GPU"] = 0
     else:
         config.gpu_options.CopyFrom(gpu_options(options, available_gpus()))
+    if optimizations is not None and optimizations.xla is Xla.AUTO:
+        config.graph_options.optimizer_options.global_jit_level = tf.compat.v1.OptimizerOptions.ON_1
     return config

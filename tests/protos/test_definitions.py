@@ -22,6 +22,7 @@ ADDED_TO_THE_CONFIGURATION = {
     "field inference.SignatureConfig.max_queue_rows = 10 uint64",
     "field inference.SignatureConfig.max_queue_bytes = 11 uint64",
     "field inference.SignatureConfig.model_warmup = 12 repeated .inference.ModelWarmup",
+    "field inference.SignatureConfig.xla = 13 string",
     "field inference.ModelConfig.signatures = 10001 map<string, .inference.SignatureConfig>",
 }
 

@@ -69,7 +69,7 @@ def test_a_file_that_cannot_be_read_is_reported(tmp_path):
         "instance_group { kind: KIND_MODEL }",
         "instance_group { kind: KIND_GPU gpus: [ 0, 1 ] }",
         "optimization { priority: PRIORITY_MAX eager_batching: true gather_kernel_buffer_threshold: 9 }",
-        "optimization { input_pinned_memory { enable: true } output_pinned_memory { } graph { level: 0 } }",
+        "optimization { input_pinned_memory { enable: true } output_pinned_memory { } graph { level: 2 } }",
         "optimization { cuda { busy_wait_events: true } execution_accelerators { } }",
         (
             "dynamic_batching { priority_levels: 3 default_priority_level: 2 preserve_ordering: true "
@@ -105,7 +105,6 @@ def test_hints_and_what_can_be_had_pass(text):
         ("instance_group { secondary_devices { } }", "instance_group { secondary_devices }"),
         ('instance_group { profile: "1" }', "instance_group { profile }"),
         ("instance_group { passive: true }", "instance_group { passive }"),
-        ("optimization { graph { level: 1 } }", "optimization { graph { level: 1 } }"),
         ("optimization { cuda { graphs: true } }", "optimization { cuda { graphs } }"),
         (
             'optimization { execution_accelerators { gpu_execution_accelerator { name: "tensorrt" } } }',
