@@ -117,7 +117,7 @@ class LiveGraph:
     def _compile(
         self, signatures: Mapping[str, BoundSignature], graph_def: GraphDef, call_depth: CallDepth
     ) -> dict[str, BoundSignature]:
-        """Add a compiled function for each signature that XLA is to compile as a whole; the log says which it cannot."""
+        """Add a compiled function for each signature that XLA is to compile as a whole; the log tells of others."""
         compiled = {}
         for name, bound in signatures.items():
             if self._optimizations.xla_of(name) is Xla.ON:

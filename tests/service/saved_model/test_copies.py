@@ -229,10 +229,10 @@ def test_load_that_fails_on_a_later_device_frees_the_copies_before_it(load, monk
     made = []
 
     class Failing(copies.LiveGraph):
-        def __init__(self, blueprint, device):
+        def __init__(self, blueprint, device, optimizations):
             if device == SECOND:
                 raise MemoryError
-            super().__init__(blueprint, device)
+            super().__init__(blueprint, device, optimizations)
             made.append(self)
 
     monkeypatch.setattr(copies, "LiveGraph", Failing)
