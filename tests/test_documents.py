@@ -17,6 +17,7 @@ from tests.documents import FILES, ROOT, blocks, commands
 OF_OTHER_PROGRAMS = {"--port": "TensorFlow Serving", "--variant": "make bench", "--no-deps": "pip"}
 """Options that stand in the texts as ours do, and whose they are."""
 
+OF_EVERY_PROGRAM = {"--help", "--version", "--install-completion", "--show-completion"}
 SHELL_BLOCKS_OF_OTHERS = ("sh", "bash", "shell")
 LANGUAGES = {"console", "go", "java", "json", "nginx", "protobuf", "python", "sh", "text", "yaml"}
 LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
@@ -32,7 +33,7 @@ def our_options():
     found = {option for each in program.params for option in each.opts} | {"--help"}
     for name in program.list_commands(context):
         found |= {option for each in program.get_command(context, name).params for option in each.opts}
-    return found | {"--install-completion", "--show-completion"}
+    return found | OF_EVERY_PROGRAM
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(ROOT)))
@@ -74,8 +75,17 @@ def test_every_claim_of_the_readme_names_what_shows_it():
 def test_every_option_is_told():
     from tools.option_reference import page
 
+    told = page()
     for name in Settings.model_fields:
-        assert f"| `--{name.replace('_', '-')}` |" in page()
+        assert f"| `--{name.replace('_', '-')}` |" in told
+    for option in {each for each in our_options() if each.startswith("-")} - OF_EVERY_PROGRAM:
+        assert f"`{option}`" in told
+
+
+def test_every_page_has_a_place_in_the_navigation():
+    named = set(re.findall(r"([\w/-]+\.md)", (ROOT / "mkdocs.yml").read_text()))
+
+    assert {str(file.relative_to(ROOT / "docs")) for file in FILES if file.is_relative_to(ROOT / "docs")} <= named
 
 
 def test_every_error_of_the_troubleshooting_page_can_occur():

@@ -4,7 +4,8 @@ A hook of mkdocs (mkdocs.yml): the page is in no file, so that it cannot be out 
 """
 
 import re
-from typing import Final
+from collections.abc import Iterator
+from typing import Any, Final
 
 import typer
 from mkdocs.config.defaults import MkDocsConfig
@@ -14,10 +15,16 @@ from service import cli
 
 PAGE: Final = "options.md"
 
-_INTRODUCTION: Final = """# Options of `signet serve`
+_INTRODUCTION: Final = """# Options
 
-Each option is also an environment variable: `--grpc-port 9001` is `SIGNET_GRPC_PORT=9001`, and what is repeated is
-separated by commas there. An option wins over its variable. Names and units are Triton's where Triton has the option.
+Each option of `signet serve` is also an environment variable: `--grpc-port 9001` is `SIGNET_GRPC_PORT=9001`, and what
+is repeated is separated by commas there. An option wins over its variable. Names and units are Triton's where Triton has
+the option. Of the other commands, `--url` is also `SIGNET_URL`.
+"""
+_HEADING: Final = """
+## signet {name}
+
+{text}
 
 | option | value | default | meaning |
 | --- | --- | --- | --- |
@@ -26,15 +33,8 @@ _NOTE: Final = re.compile(r" \[(env|default): ([^\]]*)\]")
 
 
 def page() -> str:
-    """Return the page, with a line for every option that `signet serve --help` shows."""
-    return _INTRODUCTION + "".join(_line(option) for option in options("serve") if option.help)
-
-
-def options(command: str) -> list[typer.core.TyperOption]:
-    """Return the options of a command of the program."""
-    program = typer.main.get_group(cli.app)
-    found = program.commands[command]
-    return [option for option in found.params if isinstance(option, typer.core.TyperOption)]
+    """Return the page, with a table for every command and in it a line for every option that its help shows."""
+    return _INTRODUCTION + "".join(_section(name, command) for name, command in _commands())
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -43,8 +43,26 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
+def _commands() -> Iterator[tuple[str, Any]]:
+    program = typer.main.get_group(cli.app)
+    context = typer.Context(program)
+    for name in program.list_commands(context):
+        yield name, program.get_command(context, name)
+
+
+def _section(name: str, command: Any) -> str:
+    options = [option for option in command.params if isinstance(option, typer.core.TyperOption) and option.help]
+    return _HEADING.format(name=name, text=" ".join(command.help.split())) + "".join(map(_line, options))
+
+
 def _line(option: typer.core.TyperOption) -> str:
     notes = {match[1]: match[2] for match in _NOTE.finditer(option.help or "")}
-    value = "" if option.is_flag else f"`{option.metavar}`".replace("|", "\\|")
-    default = f"`{notes['default']}`" if "default" in notes else ""
-    return f"| `{option.opts[0]}` | {value} | {default} | {_NOTE.sub('', option.help or '')} |\n"
+    value = "" if option.is_flag else f"`{option.metavar or 'NUMBER'}`".replace("|", "\\|")
+    shown = notes.get("default") or _default(option)
+    names = ", ".join(f"`{name}`" for name in option.opts)
+    meaning = _NOTE.sub("", option.help or "").replace("|", "\\|")
+    return f"| {names} | {value} | {f'`{shown}`' if shown else ''} | {meaning} |\n"
+
+
+def _default(option: typer.core.TyperOption) -> str:
+    return "" if option.is_flag or option.default in (None, []) else str(option.default)
