@@ -18,7 +18,7 @@ PAGE: Final = "options.md"
 _INTRODUCTION: Final = """# Options
 
 Each option of `signet serve` is also an environment variable: `--grpc-port 9001` is `SIGNET_GRPC_PORT=9001`, and what
-is repeated is separated by commas there. An option wins over its variable. Names and units are Triton's where Triton has
+is repeated is separated by commas there. An option wins over its variable. Names and units are Triton's where it has
 the option. Of the other commands, `--url` is also `SIGNET_URL`.
 """
 _HEADING: Final = """
