@@ -8,6 +8,8 @@ import typer
 from tritonclient.grpc import InferenceServerClient
 from tritonclient.utils import InferenceServerException
 
+from clients.command_line.address import open_client
+
 REFUSED: Final = 1
 """Exit code: the server refused or failed what was asked, or what was given does not make a request."""
 
@@ -15,7 +17,13 @@ UNREACHABLE: Final = 3
 """Exit code: no server answers at the address. (2 is a wrong command line.)"""
 
 Url = Annotated[
-    str, typer.Option("--url", metavar="HOST:PORT", envvar="SIGNET_URL", help="The server, also unix:PATH.")
+    str,
+    typer.Option(
+        "--url",
+        metavar="HOST:PORT",
+        envvar="SIGNET_URL",
+        help="The server, also unix:PATH, or grpcs://HOST:PORT with TLS.",
+    ),
 ]
 DEFAULT_URL: Final = "127.0.0.1:8001"
 
@@ -40,7 +48,11 @@ def connect(url: str) -> Iterator[InferenceServerClient]:
     Raises:
         Failure: no server answers at ``url``, or a call in the block failed.
     """
-    with InferenceServerClient(url) as client:
+    try:
+        opened = open_client(url)
+    except OSError as error:
+        raise Failure(f"{error.filename}: {error.strerror}") from None
+    with opened as client:
         try:
             client.is_server_live(client_timeout=_LOOK_TIMEOUT_S)
         except InferenceServerException as error:

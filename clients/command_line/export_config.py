@@ -10,6 +10,7 @@ from google.protobuf.json_format import MessageToJson
 from google.protobuf.message_factory import GetMessageClass
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 
+from clients.command_line.address import open_channel
 from clients.command_line.connection import DEFAULT_URL, AsJson, Failure, Url, connect
 
 _SERVICE: Final = "inference.GRPCInferenceService"
@@ -36,7 +37,7 @@ def export_config(
 
 def _fetch(url: str, model: str) -> Any:
     """Return the ModelConfig as the server defines it, which has fields that the stock client does not know."""
-    with grpc.insecure_channel(url) as channel:
+    with open_channel(url) as channel:
         try:
             config = _ask(channel, model)
         except grpc.RpcError as error:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from tritonclient.grpc import InferInput
-from tritonclient.grpc.aio import InferenceServerClient
 from tritonclient.utils import InferenceServerException
 
+from clients.command_line.address import open_async_client
 from clients.command_line.connection import text_of
 from clients.command_line.description import Target
 
@@ -79,7 +79,7 @@ async def run(
     """
     answers: list[tuple[float, float]] = []
     errors: Counter[str] = Counter()
-    async with InferenceServerClient(url) as client:
+    async with open_async_client(url) as client:
 
         async def ask() -> None:
             await client.infer(target.model, inputs, parameters=target.parameters, client_timeout=_CALL_TIMEOUT_S)

@@ -9,6 +9,8 @@ from urllib.parse import urlsplit
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from clients.command_line.address import plain
+
 _TIMEOUT_S: Final = 2.0
 _WAITING: Final = "signet_queue_requests"
 _BUCKET: Final = "signet_request_latency_seconds_bucket"
@@ -65,7 +67,7 @@ class Metrics:
 
 def default_url(grpc_url: str) -> str | None:
     """Return where a server has its metrics that was started without options for it; None for a Unix socket."""
-    host, colon, _ = grpc_url.rpartition(":")
+    host, colon, _ = plain(grpc_url).rpartition(":")
     return f"http://{host}:{_DEFAULT_PORT}/metrics" if colon and not grpc_url.startswith("unix:") else None
 
 
