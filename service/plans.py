@@ -48,6 +48,7 @@ class Plan:
         rows: their size.
         priority: that they ask for.
         timeout_s: how long they may wait, in seconds; 0 means no limit.
+        object_nbytes: what the objects of their strings take beside the strings' bytes.
     """
 
     model_name: str
@@ -61,6 +62,7 @@ class Plan:
     rows: int
     priority: int
     timeout_s: float
+    object_nbytes: int
     _forms: Sequence[_Form]
 
     def place(self, request_id: str) -> Place:
@@ -103,7 +105,7 @@ def find_plan(catalog: Catalog, request: InferRequest) -> tuple[Plan, dict[str, 
         if plan is not None:
             arrays = plan.arrays(request.raw)
             if arrays is not None:
-                return plan, arrays, sum(map(len, request.raw))
+                return plan, arrays, sum(map(len, request.raw)) + plan.object_nbytes
     plan, arrays, nbytes = _make_plan(catalog, request)
     if header is not None and request.header is header and len(header) <= _LONGEST_HEADER_BYTES:
         if len(plans) >= _MOST_PLANS:
@@ -135,6 +137,7 @@ def _make_plan(catalog: Catalog, request: InferRequest) -> tuple[Plan, dict[str,
         rows=rows,
         priority=parameters.priority,
         timeout_s=max(0, parameters.timeout_us) / 1e6,
+        object_nbytes=sum(tensor.object_nbytes for tensor in tensors),
         _forms=_forms(served, tensors, arrays),
     )
     return plan, arrays, sum(tensor.nbytes for tensor in tensors)

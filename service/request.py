@@ -37,10 +37,16 @@ class InputTensor:
     @property
     def nbytes(self) -> int:
         """How much memory the data take, in bytes, once they are an array; for tensors that were checked."""
+        if not isinstance(self.data, np.ndarray):
+            return len(self.data) + self.object_nbytes
         if self.datatype == BYTES.name:
-            held = sum(map(len, self.data.tolist())) if isinstance(self.data, np.ndarray) else len(self.data)
-            return held + _STRING_BYTES * math.prod(self.shape)
-        return self.data.nbytes if isinstance(self.data, np.ndarray) else len(self.data)
+            return sum(map(len, self.data.tolist())) + self.object_nbytes
+        return self.data.nbytes
+
+    @property
+    def object_nbytes(self) -> int:
+        """How much of it strings take beside their bytes."""
+        return _STRING_BYTES * math.prod(self.shape) if self.datatype == BYTES.name else 0
 
 
 @dataclass(frozen=True, slots=True)
