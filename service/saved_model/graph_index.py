@@ -5,6 +5,7 @@ than Python can recurse.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final
 
 from tensorflow.core.framework.function_pb2 import FunctionDef
 from tensorflow.core.framework.graph_pb2 import GraphDef
@@ -12,6 +13,8 @@ from tensorflow.core.framework.node_def_pb2 import NodeDef
 
 _FED = "(fed)"
 """Stands for an input whose value does not come from the graph; no node can be called so."""
+
+_INTERFACE: Final = "api_implements"
 
 
 class GraphIndex:
@@ -28,6 +31,11 @@ class GraphIndex:
             function.signature.name: function for function in graph.library.function
         }
         self._called_by_function: dict[str, tuple[str, ...]] = {}
+        self._gradients = {each.function_name: each.gradient_func for each in graph.library.gradient}
+        self._by_interface: dict[bytes, list[str]] = {}
+        for name, function in self.functions.items():
+            if _INTERFACE in function.attr:
+                self._by_interface.setdefault(function.attr[_INTERFACE].s, []).append(name)
 
     def fed(self, tensors: Iterable[str]) -> "GraphIndex":
         """Return the index as a run finds the graph that feeds these tensors: nothing behind them is run for them.
@@ -40,6 +48,7 @@ class GraphIndex:
         index = GraphIndex(GraphDef())
         index.nodes = {name: _without_inputs(node, cut) for name, node in self.nodes.items()}
         index.functions = self.functions
+        index._gradients, index._by_interface = self._gradients, self._by_interface
         return index
 
     def called(self, node: NodeDef) -> list[str]:
@@ -51,6 +60,8 @@ class GraphIndex:
                 names.append(value.func.name)
             elif kind == "list":
                 names.extend(function.name for function in value.list.func)
+        if node.op == "SymbolicGradient":
+            names += [self._gradients[name] for name in names if name in self._gradients]
         return [name for name in names if name in self.functions]
 
     def called_by_function(self, name: str) -> tuple[str, ...]:
@@ -67,9 +78,16 @@ class GraphIndex:
         return dependencies(self.nodes, roots)
 
     def reach_functions(self, nodes: Iterable[str]) -> set[str]:
-        """Return the names of all functions that the given nodes of the graph can call, however deep."""
+        """Return the names of all functions that the given nodes of the graph can call, however deep.
+
+        Functions that implement the same interface count as called with each other: TensorFlow chooses by device.
+        """
         direct = (name for node in nodes if node in self.nodes for name in self.called(self.nodes[node]))
-        return _closure(direct, self.called_by_function)
+        return _closure(direct, lambda name: (*self.called_by_function(name), *self._alternatives(name)))
+
+    def _alternatives(self, function: str) -> Iterable[str]:
+        attributes = self.functions[function].attr
+        return self._by_interface[attributes[_INTERFACE].s] if _INTERFACE in attributes else ()
 
     def reached_nodes(self, roots: Iterable[str]) -> Iterator[NodeDef]:
         """Yield every node that a run of the given nodes may execute, those in function bodies included, each once.

@@ -12,17 +12,13 @@ from service.saved_model.graph_index import GraphIndex
 
 _COLOCATION = "_class"
 _COLOCATED_WITH = b"loc:@"
-_INTERFACE = "api_implements"
 
 
 def prune(graph: GraphDef, roots: Iterable[str]) -> GraphDef:
-    """Return a new graph with the nodes and functions that the given nodes need, and nothing else.
-
-    Functions that implement the same interface as a needed one stay: TensorFlow chooses among them by device.
-    """
+    """Return a new graph with the nodes and functions that the given nodes need, and nothing else."""
     index = GraphIndex(graph)
     nodes = index.reach(roots)
-    functions = _with_alternatives(index, index.reach_functions(nodes))
+    functions = index.reach_functions(nodes)
     pruned = GraphDef(versions=graph.versions)
     for node in graph.node:
         if node.name in nodes:
@@ -40,16 +36,3 @@ def prune(graph: GraphDef, roots: Iterable[str]) -> GraphDef:
 
 def _is_there(location: bytes, nodes: set[str]) -> bool:
     return not location.startswith(_COLOCATED_WITH) or location.removeprefix(_COLOCATED_WITH).decode() in nodes
-
-
-def _with_alternatives(index: GraphIndex, functions: set[str]) -> set[str]:
-    interfaces = {_interface_of(index, name) for name in functions} - {b""}
-    if not interfaces:
-        return functions
-    alternatives = [name for name in index.functions if _interface_of(index, name) in interfaces]
-    return functions | set(index.callees_first(alternatives))
-
-
-def _interface_of(index: GraphIndex, function: str) -> bytes:
-    attributes = index.functions[function].attr
-    return attributes[_INTERFACE].s if _INTERFACE in attributes else b""

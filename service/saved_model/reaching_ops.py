@@ -10,6 +10,8 @@ _READS: Final = "reads files"
 _WRITES: Final = "writes files"
 _PYTHON: Final = "runs Python"
 _TALKS: Final = "talks to other processes or hosts"
+_PRINTS: Final = "prints tensors to the server's output"
+_ENDS: Final = "ends the server"
 
 RESTORE_OPS: Final = frozenset({"Restore", "RestoreSlice", "RestoreV2"})
 """What reads a checkpoint; every SavedModel with variables has one of them in the step that restores them."""
@@ -89,7 +91,24 @@ _BY_OP: Final[Mapping[str, tuple[str, ...]]] = {
         "SnapshotDatasetV2",
         "WriteFile",
     ),
+    # Print puts what callers send between the lines of the log, as it is.
+    _PRINTS: ("Print", "PrintV2"),
+    _ENDS: ("Abort",),
     _TALKS: (
+        "CollectiveAllToAllV2",
+        "CollectiveAllToAllV3",
+        "CollectiveBcastRecv",
+        "CollectiveBcastRecvV2",
+        "CollectiveBcastSend",
+        "CollectiveBcastSendV2",
+        "CollectiveGather",
+        "CollectiveGatherV2",
+        "CollectiveInitializeCommunicator",
+        "CollectivePermute",
+        "CollectiveReduce",
+        "CollectiveReduceScatterV2",
+        "CollectiveReduceV2",
+        "CollectiveReduceV3",
         "ConfigureDistributedTPU",
         "DataServiceDataset",
         "DataServiceDatasetV2",
@@ -129,12 +148,13 @@ _BY_ATTRIBUTE: Final[Mapping[str, tuple[str, Callable[[NodeDef], bool]]]] = {
     "DebugNumericSummary": (_WRITES, _has_debug_urls),
     "FixedUnigramCandidateSampler": (_READS, _has_vocabulary_file),
 }
-"""Ops that reach beyond the graph only when an attribute says so."""
+"""Ops that reach further when an attribute says so."""
 
 
 def reach_of(node: NodeDef) -> str | None:
     """Return what a node does beyond computing, None when it does nothing; where its files lie is not looked at."""
     if node.op in _BY_ATTRIBUTE:
         does, applies = _BY_ATTRIBUTE[node.op]
-        return does if applies(node) else None
+        if applies(node):
+            return does
     return _BY_NAME.get(node.op)

@@ -72,7 +72,6 @@ def test_ordinary_models_are_not_told_of_when_their_objects_are_read(kind, expor
 @pytest.mark.parametrize(
     "build",
     [
-        raw("PrintV2", input="x", output_stream="stderr"),
         raw("DebugIdentityV3", input=1.0, tensor_name="x"),
         dataset(lambda: tf.data.Dataset.range(3).cache()),
         raw("StringJoin", inputs=["/etc", "/passwd"]),
@@ -109,6 +108,19 @@ def test_tables_of_a_file_that_is_no_asset_are_told_of(kind, exports):
         ("WriteFile", "writes files", raw("WriteFile", filename="/var/x", contents="x")),
         ("TextLineDataset", "reads files", dataset(lambda: tf.data.TextLineDataset("/etc/passwd"))),
         ("CacheDatasetV2", "reads files", dataset(lambda: tf.data.Dataset.range(3).cache("/var/x"))),
+        ("PrintV2", "prints tensors to the server's output", raw("PrintV2", input="x", output_stream="stderr")),
+        ("Print", "prints tensors to the server's output", raw("Print", input=1.0, data=[1.0])),
+        ("Abort", "ends the server", raw("Abort")),
+        ("TFRecordReaderV2", "reads files", raw("TFRecordReaderV2")),
+        ("TFRecordDataset", "reads files", dataset(lambda: tf.data.TFRecordDataset("/etc/passwd"))),
+        (
+            "CollectiveReduceV2",
+            "talks to other processes or hosts",
+            raw(
+                "CollectiveReduceV2", input=1.0, group_size=2, group_key=1, instance_key=1, ordering_token=[],
+                merge_op="Add", final_op="Id",
+            ),
+        ),
         ("PrintV2", "writes files", raw("PrintV2", input="x", output_stream="file:///var/x")),
         ("DebugIdentity", "writes files", raw("DebugIdentity", input=1.0, debug_urls=["file:///var/x"])),
         ("SaveV2", "writes files", raw("SaveV2", prefix="x", tensor_names=["x"], shape_and_slices=[""], tensors=[1.0])),
@@ -144,6 +156,81 @@ def test_file_in_a_nested_function_is_told_with_the_function():
     function, _, node = finding.node.rpartition("/")
     assert function.startswith("__inference")
     assert node == "ReadFile"
+
+
+def in_v1_loop():
+    """A loop of TensorFlow 1, whose body is made of nodes of the graph itself."""
+    v1.disable_control_flow_v2()
+    try:
+        return v1.while_loop(lambda i: i < 1, lambda i: i + tf.strings.length(tf.io.read_file("/etc/passwd")), [0])
+    finally:
+        v1.enable_control_flow_v2()
+
+
+def in_v1_condition():
+    v1.disable_control_flow_v2()
+    try:
+        return v1.cond(tf.constant(1) > 0, lambda: tf.io.read_file("/etc/passwd"), lambda: tf.constant(""))
+    finally:
+        v1.enable_control_flow_v2()
+
+
+def behind_a_control_dependency():
+    with tf.control_dependencies([tf.io.write_file("/var/x", "x")]):
+        return tf.constant(1.0)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        in_v1_loop,
+        in_v1_condition,
+        in_function(lambda: tf.while_loop(lambda i: i < 1, lambda i: i + tf.strings.length(tf.io.read_file("x")), [0])),
+        in_function(lambda: tf.switch_case(tf.constant(0), [lambda: tf.io.read_file("x"), lambda: tf.constant("")])),
+        in_function(lambda: tf.map_fn(tf.io.read_file, tf.constant(["x"]))),
+        dataset(lambda: tf.data.Dataset.from_tensors("x").map(tf.io.read_file)),
+        behind_a_control_dependency,
+        in_function(behind_a_control_dependency),
+    ],
+)
+def test_file_is_told_of_wherever_the_graph_hides_it(build):
+    (finding,) = scan(blueprint(build))
+
+    assert finding.op in {"ReadFile", "WriteFile"}
+
+
+def test_file_in_another_implementation_of_a_called_function_is_told_of():
+    """TensorFlow may put one in the place of the other, by device; no node names it."""
+    argument = [tf.TensorSpec([], tf.float32)]
+
+    def implementing(device, body):
+        attributes = {"api_implements": "twice", "api_preferred_device": device}
+        return tf.function(body, input_signature=argument, experimental_attributes=attributes)
+
+    def build():
+        reads = implementing("GPU", lambda x: x + tf.strings.to_number(tf.io.read_file("/etc/passwd")))
+        reads.get_concrete_function().add_to_graph()
+        return implementing("CPU", lambda x: x + x)(tf.constant(1.0))
+
+    (finding,) = scan(blueprint(build))
+
+    assert finding.op == "ReadFile"
+
+
+def test_file_in_the_gradient_of_a_function_is_told_of_where_the_gradient_is_computed():
+    read_in = blueprint(lambda: tf.function(lambda x: x + x)(tf.constant(1.0)))
+    (caller,) = [node for node in read_in.graph.node if node.op == "PartitionedCall"]
+    with tf.Graph().as_default() as graph:
+        tf.function(lambda: tf.io.read_file("/etc/passwd"))()
+    (gradient,) = graph.as_graph_def().library.function
+    read_in.graph.library.function.append(gradient)
+    read_in.graph.library.gradient.add(function_name=caller.attr["f"].func.name, gradient_func=gradient.signature.name)
+    assert scan(read_in) == []
+
+    caller.op = "SymbolicGradient"
+
+    (finding,) = scan(read_in)
+    assert finding.op == "ReadFile"
 
 
 # What becomes of it. ----------------------------------------------------------------------------------------------
