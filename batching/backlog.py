@@ -100,7 +100,7 @@ class Backlog:
         self._turn = turn
         lane.next_turn = turn + 1.0 / lane.options.weight
         batch = lane.take(now)
-        for task in batch.tasks:
+        for task in batch.tasks if len(self._expiring) else ():
             waited = submitted(task)
             if waited.queue is None:
                 self._expiring.discard(waited)

@@ -56,7 +56,7 @@ class Batch:
     @property
     def _wants_the_same(self) -> bool:
         first = self.tasks[0].outputs
-        return all(task.outputs == first for task in self.tasks)
+        return len(self.tasks) == 1 or all(task.outputs == first for task in self.tasks)
 
     def singles(self) -> list["Batch"]:
         """A batch for each task, in the same order."""

@@ -155,6 +155,8 @@ class BatchQueue:
 
     def _preferred_size(self, plan: _Plan) -> int:
         """Rows of the largest preferred batch that the first tasks of the plan make; 0 if they make none."""
+        if not self._options.preferred_batch_size:
+            return 0
         size, best = 0, 0
         for _, rows in plan:
             size += rows

@@ -49,6 +49,7 @@ class Lane:
 
     __slots__ = (
         "_adaptive",
+        "_may_refuse",
         "_num_by_level",
         "_order",
         "_ready",
@@ -73,6 +74,9 @@ class Lane:
         self.tally = Tally()
         self.queues: dict[Hashable, BatchQueue] = {}
         self._num_by_level: Counter[int] = Counter()
+        self._may_refuse = options.oversize is Oversize.REJECT or any(
+            (options.max_queue_size, options.max_queue_rows, options.max_queue_bytes)
+        )
         self._adaptive = (
             AdaptiveLimits(options.latency_objective_s, options.max_batch_size) if options.latency_objective_s else None
         )
@@ -95,7 +99,8 @@ class Lane:
         if task.nbytes is None:
             task.nbytes = _nbytes(task) if self.options.max_queue_bytes else 0
         try:
-            self._admit(task, level, policy.max_queue_size)
+            if self._may_refuse or policy.max_queue_size:
+                self._admit(task, level, policy.max_queue_size)
             queue = self._queue_for(task)
         except (QueueFullError, OversizeError) as error:
             self.tally.drops[type(error)] += 1

@@ -135,6 +135,8 @@ class QueueOptions:
 
     def padded_size(self, size: int) -> int:
         """The smallest allowed size of a run that has room for so many rows; ``size`` itself if there is none."""
+        if not self.allowed_batch_sizes:
+            return size
         return next((allowed for allowed in self.allowed_batch_sizes if allowed >= size), size)
 
     def _check_batch_sizes(self) -> None:

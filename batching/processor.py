@@ -113,8 +113,9 @@ class Processor:
 
 
 def _record(group: Batch, *, is_retry: bool) -> BatchRecord:
-    # A task that was cut may have two parts in one group.
-    traces = dict.fromkeys(task.trace for task in group.tasks if task.trace is not None)
+    traces = [task.trace for task in group.tasks if task.trace is not None]
+    if traces:  # a task that was cut may have two parts in one group
+        traces = list(dict.fromkeys(traces))
     return BatchRecord(
         group.key, group.options, group.size, group.padded_size, len(group.tasks), is_retry, tuple(traces)
     )

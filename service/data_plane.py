@@ -208,9 +208,9 @@ def _record_and_answer(inference: _Inference, result: TaskResult) -> InferRespon
         outputs = [_classified(inference, spec, array) for spec, array in outputs]
     return InferResponse(
         plan.model_name,
-        str(plan.loaded.version),
+        plan.version,
         inference.request_id,
-        plan.served.signature.name if plan.is_named else None,
+        plan.named,
         outputs,
     )
 

@@ -39,8 +39,9 @@ class Plan:
     Attributes:
         model_name: the model's name as sent.
         loaded: the version that serves them.
+        version: its number, as answers tell it.
         served: the signature that they ask for.
-        is_named: whether they name it.
+        named: the signature's name where they name it, as answers then do, else None.
         outputs: the wanted outputs, in the signature's order.
         output_names: their names.
         classes: by output, how many classes are wanted in its place.
@@ -53,8 +54,9 @@ class Plan:
 
     model_name: str
     loaded: ModelVersion
+    version: str
     served: ServedSignature
-    is_named: bool
+    named: str | None
     outputs: tuple[TensorSpec, ...]
     output_names: tuple[str, ...]
     classes: Mapping[str, int]
@@ -128,8 +130,9 @@ def _make_plan(catalog: Catalog, request: InferRequest) -> tuple[Plan, dict[str,
     plan = Plan(
         model_name=request.model_name,
         loaded=loaded,
+        version=str(loaded.version),
         served=served,
-        is_named=(parameters.signature or target.signature) is not None,
+        named=served.signature.name if parameters.signature or target.signature else None,
         outputs=outputs,
         output_names=tuple(spec.name for spec in outputs),
         classes={output.name: output.classes for output in requested if output.classes is not None},
