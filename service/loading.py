@@ -3,10 +3,10 @@
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from protos.model_config_pb2 import ModelConfig
 from service import saved_model
@@ -21,11 +21,16 @@ from service.layouts import model_directory, saved_model_directory
 from service.model_config import MODEL_FILENAME, graph_tags, thread_counts
 from service.model_version import ModelVersion
 from service.optimization_config import optimizations
+from service.optimizations import Optimizations
+from service.precision_check import ReferenceRun, log_differences, reference_runs
 from service.row_probe import distinct_rows, probe_signatures
 from service.servable import Servable
 from service.settings import Settings
 from service.warm_up import warm_up
 from service.warm_up_samples import Sample, read_samples
+
+if TYPE_CHECKING:
+    from service.saved_model.servable import SavedModelServable  # TensorFlow starts with the first load
 
 logger = logging.getLogger(__name__)
 
@@ -124,21 +129,18 @@ class VersionLoader:
                 read.
         """
         _check_process(config, name)
-        path = saved_model_directory(directory, config.default_model_filename or MODEL_FILENAME)
         defaults = replace(self._defaults, devices=saved_model.devices())
-        servable = saved_model.load(
-            path,
-            model=name,
-            version=version,
-            tags=graph_tags(config),
-            instances=_instances(config, name, defaults),
-            optimizations=optimizations(config, model=name),
-            scan=self._settings.scan_models,
-            graphs=self._graphs,
-        )
+        asked = optimizations(config, model=name)
+        request = _Request(name, version, directory, config, _instances(config, name, defaults), asked)
+        reference = self._reference(request, defaults) if asked.mixed_precision else None
+        servable = self._load_servable(request, asked)
         with ExitStack() as undone_on_failure:
             undone_on_failure.callback(servable.close)
-            completed, samples = _complete(config, servable, model_directory(directory), name, defaults)
+            if reference is None:
+                completed, samples = _complete(config, servable, model_directory(directory), name, defaults)
+            else:
+                completed, samples = reference.completed, reference.samples
+                log_differences(servable, reference.runs, model=name)
             servable.begin_compiled()
             labels = read_labels(completed, model_directory(directory), model=name)
             oversize = self._settings.oversize_requests
@@ -150,6 +152,50 @@ class VersionLoader:
         for field in ignored_fields(config):
             logger.warning("model '%s': the configuration's %s means nothing here and is ignored", name, field)
         return loaded
+
+    def _load_servable(self, request: "_Request", optimizations: Optimizations) -> "SavedModelServable":
+        config = request.config
+        return saved_model.load(
+            saved_model_directory(request.directory, config.default_model_filename or MODEL_FILENAME),
+            model=request.name,
+            version=request.version,
+            tags=graph_tags(config),
+            instances=request.instances,
+            optimizations=optimizations,
+            scan=self._settings.scan_models,
+            graphs=self._graphs,
+        )
+
+    def _reference(self, request: "_Request", defaults: ConfigDefaults) -> "_Reference":
+        """Load the version at full precision, look into it and let it go, so that there are never two copies."""
+        servable = self._load_servable(request, replace(request.optimizations, mixed_precision=False))
+        try:
+            directory = model_directory(request.directory)
+            completed, samples = _complete(request.config, servable, directory, request.name, defaults)
+            return _Reference(completed, samples, reference_runs(servable, completed, samples, model=request.name))
+        finally:
+            servable.close()
+
+
+@dataclass(frozen=True)
+class _Request:
+    """One load: what is loaded, where it is put and what may be done to it."""
+
+    name: str
+    version: int
+    directory: Path
+    config: ModelConfig
+    instances: tuple[Instances, ...]
+    optimizations: Optimizations
+
+
+@dataclass(frozen=True)
+class _Reference:
+    """What is known of a version from itself at full precision."""
+
+    completed: CompletedConfig
+    samples: Mapping[str, Sequence[Sample]]
+    runs: Sequence[ReferenceRun]
 
 
 def _instances(config: ModelConfig, name: str, defaults: ConfigDefaults) -> tuple[Instances, ...]:

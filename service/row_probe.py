@@ -74,7 +74,7 @@ def _probe(servable: Servable, signature: Signature, model: str, rows: Arrays | 
     if signature.effect is not Effect.PURE or not signature.batchable or (takes_strings and rows is None):
         return signature
     try:
-        mixing = _find_mixing(servable, signature, _random_rows(signature) if rows is None else rows)
+        mixing = _find_mixing(servable, signature, random_rows(signature) if rows is None else rows)
     except SignetError as error:
         logger.info("model '%s': rows of signature '%s' could not be probed: %s", model, signature.name, error)
         return signature
@@ -101,13 +101,14 @@ def _find_mixing(servable: Servable, signature: Signature, rows: Arrays) -> str 
         if together[name].shape[:1] != (count,) or any(each[name].shape[:1] != (1,) for each in alone):
             return f"output '{name}' has shape {list(together[name].shape)} for {count} rows"
         for row in range(count):
-            difference = _difference(alone[row][name], together[name][row : row + 1])
-            if difference > tolerance >= _difference(alone[row][name], again[row][name]):
+            difference = relative_difference(alone[row][name], together[name][row : row + 1])
+            if difference > tolerance >= relative_difference(alone[row][name], again[row][name]):
                 return f"rows mix: output '{name}' of a row differs by {difference:.3g} when it runs with others"
     return None
 
 
-def _random_rows(signature: Signature) -> Arrays:
+def random_rows(signature: Signature) -> Arrays:
+    """Return rows for each input that is not optional, the same at every start."""
     random = np.random.default_rng(0)  # the same rows at every start, so that the verdict is the same
     return {
         spec.name: random_values(spec.datatype, _random_shape(spec), random)
@@ -117,10 +118,13 @@ def _random_rows(signature: Signature) -> Arrays:
 
 
 def _random_shape(spec: TensorSpec) -> list[int]:
-    return [_ROWS, *(_OPEN_SIZE if size == OPEN else size for size in (spec.shape or ())[1:])]
+    shape = [_OPEN_SIZE if size == OPEN else size for size in spec.shape or ()]
+    if spec.has_open_first_dimension:
+        shape[0] = _ROWS
+    return shape
 
 
-def _difference(one: np.ndarray, other: np.ndarray) -> float:
+def relative_difference(one: np.ndarray, other: np.ndarray) -> float:
     """Return the largest difference relative to the largest value; 1 for anything else that is not equal."""
     if one.shape != other.shape:
         return 1.0

@@ -54,7 +54,7 @@ LAYERS = [
     {"queue_options", "settings", "labels", "warm_up_samples", "load_plan", "model_places", "uploads"},
     {"model_version", "admission"},
     {"input_checks", "warm_up", "row_probe", "model_entry", "retirement"},
-    {"catalog", "spans"},
+    {"catalog", "spans", "precision_check"},
     {"plans", "repository", "slow_log", "telemetry"},
     {"watchdog", "banner", "data_plane", "loading", "inspection", "model_control", "repository_poller"},
     {"servicer"},

@@ -4,6 +4,7 @@ import logging
 import threading
 
 import tensorflow as tf
+from tensorflow.core.protobuf.rewriter_config_pb2 import RewriterConfig
 
 from service.devices import CPU, Device, DeviceKind
 from service.errors import LoadError
@@ -90,6 +91,17 @@ def session_config(device: Device | None, optimizations: Optimizations | None = 
         config.device_count["GPU"] = 0
     else:
         config.gpu_options.CopyFrom(gpu_options(options, available_gpus()))
-    if optimizations is not None and optimizations.xla is Xla.AUTO:
-        config.graph_options.optimizer_options.global_jit_level = tf.compat.v1.OptimizerOptions.ON_1
+    if optimizations is not None:
+        _optimize(config, optimizations, device)
     return config
+
+
+def _optimize(config: tf.compat.v1.ConfigProto, optimizations: Optimizations, device: Device | None) -> None:
+    if optimizations.xla is Xla.AUTO:
+        config.graph_options.optimizer_options.global_jit_level = tf.compat.v1.OptimizerOptions.ON_1
+    if optimizations.mixed_precision:
+        rewrites = config.graph_options.rewrite_options
+        if device is not None and device.kind is DeviceKind.CPU:
+            rewrites.auto_mixed_precision_onednn_bfloat16 = RewriterConfig.ON
+        else:
+            rewrites.auto_mixed_precision = RewriterConfig.ON

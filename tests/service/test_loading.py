@@ -178,6 +178,18 @@ def test_model_is_put_and_warmed_up_on_every_device(load, monkeypatch):
     assert ran["CPU:0"] >= ran["CPU:1"] >= len(loaded.signatures)
 
 
+def test_mixed_precision_is_compared_with_full_precision_which_is_let_go_first(load, caplog):
+    caplog.set_level(logging.INFO, "service")
+
+    loaded = load("module", 'parameters { key: "mixed_precision" value { string_value: "on" } }')
+
+    reference, servable = load.servables
+    assert "closed" in repr(reference)
+    assert loaded.servable is servable
+    assert "with mixed precision signature 'serving_default' differs by up to " in caplog.text
+    assert loaded.find_signature(None).signature.batchable
+
+
 def test_model_that_wants_a_gpu_is_refused_where_there_is_none(load):
     with pytest.raises(LoadError, match="'clip_0' asks for a GPU, but this server uses CPU:0"):
         load("module", "instance_group { kind: KIND_GPU }")
