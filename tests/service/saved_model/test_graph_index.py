@@ -36,9 +36,11 @@ def test_reach_ends_in_a_loop():
     assert index.reach(["a"]) == {"a", "b"}
 
 
-def test_functions_are_found_as_op_as_attribute_and_in_lists():
+@pytest.mark.parametrize(("op_with_one", "op_with_several"), [("PartitionedCall", "Case"), ("NotRegistered",) * 2])
+def test_functions_are_found_as_op_as_attribute_and_in_lists(op_with_one, op_with_several):
     definition = graph({"direct": [], "attribute": [], "several": []}, {name: {} for name in "fghi"})
-    definition.node[0].op = "f"
+    for node, op in zip(definition.node, ("f", op_with_one, op_with_several), strict=True):
+        node.op = op
     definition.node[1].attr["f"].func.name = "g"
     definition.node[2].attr["branches"].list.func.add(name="h")
 
