@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from tests.exports.kit import concrete
+from tests.exports.kit import concrete, sleep
 
 SIGNATURES = 8
 _COLUMNS = 1024
@@ -23,6 +23,30 @@ def export_weights(path: Path, megabytes: int, *, as_constants: bool, signatures
         return concrete(lambda row: {"y": tf.gather(module.weights, row) * float(number + 1)}, row)
 
     tf.saved_model.save(module, str(path), signatures={f"s{number}": signature(number) for number in range(signatures)})
+    return path
+
+
+def export_numbered(path: Path, number: int, megabytes: int) -> Path:
+    """Eight signatures that answer, each row twice and from two variables, with one number; two of them take 20 ms."""
+    rows = megabytes * 1_000_000 // (4 * _COLUMNS)
+    module = tf.Module()
+    module.weights = tf.Variable(tf.fill([rows, _COLUMNS], float(number)))
+    module.number = tf.Variable(float(number))
+    row = tf.TensorSpec([None], tf.int32, name="row")
+
+    def answer(row):
+        return {
+            "of_weights": tf.gather(module.weights, row)[:, 0],
+            "of_scalar": tf.zeros_like(row, tf.float32) + module.number,
+        }
+
+    def answer_late(row):
+        late = tf.cast(sleep(tf.constant(20_000, tf.int64)), tf.float32)
+        return {name: value + late for name, value in answer(row).items()}
+
+    functions = [answer] * (SIGNATURES - 2) + [answer_late] * 2
+    signatures = {f"s{index}": concrete(function, row) for index, function in enumerate(functions)}
+    tf.saved_model.save(module, str(path), signatures=signatures)
     return path
 
 
