@@ -6,7 +6,7 @@ MODEL ?=
 BENCH ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo serve test test-fast test-slow fuzz bench bench-short image-check lint types tests format docs proto proto-check lock release perf-analyzer clean
+.PHONY: help install demo serve test test-fast test-slow fuzz faults bench bench-short image-check lint types tests format docs proto proto-check lock release perf-analyzer clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -48,6 +48,9 @@ test-slow: install ## Run the long ones: a million tasks, 20,000 requests, memor
 
 fuzz: install ## Send 100,000 odd requests, other ones each time, to a server (10 minutes)
 	$(BIN)/pytest -m slow tests/end_to_end/test_fuzz.py
+
+faults: install ## Break what can break around a server, and show what was promised and what was seen (minutes)
+	$(BIN)/pytest -m "slow or not slow" tests/end_to_end/faults
 
 bench: install perf-analyzer ## Measure beside Triton (PEERS=its set-up) and beside the bare model (40 minutes)
 	$(BIN)/python -m clients.benchmarks $(BENCH)

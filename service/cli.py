@@ -22,6 +22,7 @@ from service.errors import LoadError
 from service.further_commands import OpenGroup
 from service.inspection import InspectedVersion
 from service.logs import LogOptions
+from service.open_files import raise_open_files_limit
 from service.server import Server
 from service.settings import SWITCHES, Settings
 
@@ -53,6 +54,7 @@ def _serve(settings: Settings) -> None:
     logs.configure(settings.log_options())
     if not settings.allow_core_dumps:
         forbid_core_dumps()
+    raise_open_files_limit()
     try:
         uvloop.run(_run(settings))
     except (LoadError, OSError) as error:

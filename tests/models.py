@@ -37,6 +37,7 @@ _KINDS_BY_MODULE = {
         "tf1_unready",
     ),
     "tests.exports.edited": ("broken_signature", "refused_node", "newer_release", "unknown_op", "sparse", "text_form"),
+    "tests.exports.faults": ("faults", "notes"),
     "tests.exports.weights": ("weights_4_mb_variables", "weights_4_mb_constants"),
 }
 

@@ -33,6 +33,7 @@ LAYERS = [
         "alias",
         "cgroups",
         "open_connections",
+        "open_files",
         "model_scan",
         "core_dumps",
         "devices",

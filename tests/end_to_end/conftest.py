@@ -10,7 +10,7 @@ from clients.server_process import ServerProcess
 START_S = 120
 STOP_S = 60
 
-SERVED = ("kit", "several", "counter", "module", "broken_signature")
+SERVED = ("kit", "several", "counter", "module", "broken_signature", "faults")
 
 
 @pytest.fixture(scope="session")

@@ -2,45 +2,17 @@
 
 import contextlib
 import socket
-import threading
-import time
-import urllib.error
-import urllib.request
 from collections import Counter
 
 import numpy as np
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 from tritonclient.utils import InferenceServerException
 
 from tests.end_to_end.calls import call, on_each_transport, rows, tensors
+from tests.end_to_end.readings import WAIT_S, fetch, gauge, keep_busy, readings, wait_until
 from tests.end_to_end.test_perf_analyzer import PERF_ANALYZER, measure
 
 pytestmark = pytest.mark.end_to_end
-
-WAIT_S = 30
-
-
-def fetch(server, path):
-    try:
-        with urllib.request.urlopen(f"http://{server.http_address}/{path}", timeout=WAIT_S) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, error.read().decode()
-
-
-def readings(server, model="kit"):
-    """Return the samples of a model by name and the values of its further labels."""
-    status, text = fetch(server, "metrics")
-    assert status == 200
-    found = {}
-    for family in text_string_to_metric_families(text):
-        for sample in family.samples:
-            labels = dict(sample.labels)
-            if labels.pop("model", None) == model and labels.pop("version") == "1":
-                found[sample.name.removesuffix("_total"), *(labels[name] for name in sorted(labels))] = sample.value
-    return found
 
 
 def slow_rows(milliseconds):
@@ -106,22 +78,6 @@ def test_metrics_equal_what_the_client_counted_failures_by_reason_included(serve
     assert {value for key, value in after.items() if key[0].startswith("signet_queue_")} == {0}
 
 
-def keep_busy(server, send_slow):
-    """Give both workers something to run, so that what comes next waits; return the threads that send."""
-    threads = [threading.Thread(target=send_slow) for _ in range(2)]
-    for number, thread in enumerate(threads, start=1):
-        thread.start()
-        wait_until(lambda: readings(server)["signet_running_requests", "slow"] == number)  # noqa: B023 - called at once
-    return threads
-
-
-def wait_until(holds):
-    deadline = time.monotonic() + WAIT_S
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 @on_each_transport
 def test_waiting_requests_are_seen_and_gone_once_they_are_cancelled(server, client):
     answers = []
@@ -137,13 +93,6 @@ def test_waiting_requests_are_seen_and_gone_once_they_are_cancelled(server, clie
     wait_until(lambda: len(answers) == len(waiting))
     for thread in busy:
         thread.join()
-
-
-def gauge(server, name):
-    """Return the value of a family that has no model."""
-    _, text = fetch(server, "metrics")
-    (family,) = (family for family in text_string_to_metric_families(text) if family.name == name)
-    return family.samples[0].value
 
 
 @on_each_transport

@@ -1,6 +1,6 @@
 """Bad connections, thousands of them: afterwards the server answers as before and holds nothing of theirs.
 
-Each test writes what it measured (``pytest -s``); docs/native-transport.md tells the figures.
+docs/native-transport.md tells figures.
 """
 
 import contextlib
@@ -8,7 +8,6 @@ import random
 import resource
 import socket
 import struct
-import sys
 import threading
 import time
 from contextlib import ExitStack, contextmanager
@@ -19,22 +18,12 @@ import pytest
 import tritonclient.grpc as triton
 from tritonclient.grpc import service_pb2 as pb
 
-from tests.end_to_end.calls import call, rows, texts
+from tests.end_to_end.calls import call, on_each_transport, rows, texts
+from tests.end_to_end.faults.connections import PREFACE, RESET, SETTINGS, connect, data_frame, request_head
 
-pytestmark = [pytest.mark.end_to_end, pytest.mark.slow]
+pytestmark = [pytest.mark.end_to_end, pytest.mark.slow, on_each_transport]
 
-PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-SETTINGS = b"\0\0\0\4\0\0\0\0\0"
-RESET = struct.pack("ii", 1, 0)  # SO_LINGER: the connection ends with RST instead of FIN
-
-
-def report(text):
-    sys.stdout.write(f"\n{text}\n")
-
-
-def connect(server):
-    host, _, port = server.address.rpartition(":")
-    return socket.create_connection((host, int(port)), timeout=30)
+OWN_CONNECTION = [("grpc.use_local_subchannel_pool", 1)]
 
 
 def descriptors(server):
@@ -49,18 +38,27 @@ def settle(server, wanted, limit_s=30):
     return descriptors(server)
 
 
-@contextmanager
-def nothing_left(server, client, what, max_growth_mib):
-    """Check that a block leaves no descriptor and little memory behind, and that calls are answered after it."""
-    call(client, "kit", {"x": rows(3)})
-    before, memory = descriptors(server), server.resident_mib()
-    yield
-    after = settle(server, before)
-    growth = server.resident_mib() - memory
-    report(f"{what}: descriptors {before} -> {after}, {growth:+.1f} MiB")
-    np.testing.assert_array_equal(call(client, "kit", {"x": rows(3)})["y"], rows(3)[:, :2] * 10)
-    assert after <= before
-    assert growth < max_growth_mib
+@pytest.fixture
+def nothing_left(note):
+    """Return a check that a block leaves no descriptor and little memory behind, and that calls are answered after it.
+
+    What the block appends to the list that it gets is noted, too.
+    """
+
+    @contextmanager
+    def checked(server, client, fault, max_growth_mib):
+        call(client, "kit", {"x": rows(3)})
+        before, memory, further = descriptors(server), server.resident_mib(), []
+        yield further
+        after = settle(server, before)
+        growth = server.resident_mib() - memory
+        seen = [f"{after - before:+d} descriptors, {growth:+.1f} MiB", *further]
+        note(fault, "others are answered; nothing is left", "; ".join(seen))
+        np.testing.assert_array_equal(call(client, "kit", {"x": rows(3)})["y"], rows(3)[:, :2] * 10)
+        assert after <= before
+        assert growth < max_growth_mib
+
+    return checked
 
 
 def junk(chance):
@@ -76,7 +74,7 @@ def junk(chance):
     ])  # fmt: skip
 
 
-def test_2_000_connections_of_noise_leave_nothing(server, client):
+def test_2_000_connections_of_noise_leave_nothing(server, client, nothing_left):
     chance = random.Random(7)
     with nothing_left(server, client, "2,000 connections of noise", 30):
         for _ in range(2000):
@@ -87,17 +85,35 @@ def test_2_000_connections_of_noise_leave_nothing(server, client):
                     connection.sendall(junk(chance))
 
 
-def test_2_000_idle_connections_cost_little_and_hold_up_nobody(server, client):
-    resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
-    with nothing_left(server, client, "2,000 idle connections, afterwards", 60), ExitStack() as stack:
+@contextmanager
+def open_files(soft):
+    """Set the soft limit of this process and of those that it starts meanwhile; None is the hard limit."""
+    before, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft or hard, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (before, hard))
+
+
+def test_2_000_idle_connections_cost_little_and_hold_up_nobody(start, nothing_left):
+    with open_files(1024):  # what most shells have
+        server = start("kit")
+    with (
+        open_files(None),
+        triton.InferenceServerClient(server.address) as client,
+        nothing_left(server, client, "2,000 idle connections", 60) as seen,
+        ExitStack() as stack,
+    ):
         memory = server.resident_mib()
         for _ in range(2000):
             stack.enter_context(connect(server)).sendall(PREFACE + SETTINGS)
-        call(client, "kit", {"x": rows(3)})
-        report(f"2,000 idle connections: {server.resident_mib() - memory:+.1f} MiB")
+        with triton.InferenceServerClient(server.address, channel_args=OWN_CONNECTION) as further:
+            call(further, "kit", {"x": rows(3)}, client_timeout=30)
+        seen.append(f"{server.resident_mib() - memory:+.1f} MiB while they were open")
 
 
-def test_clients_killed_in_the_middle_of_large_requests_leave_nothing(server, client):
+def test_clients_killed_in_the_middle_of_large_requests_leave_nothing(server, client, nothing_left):
     message = pb.ModelInferRequest(model_name="kit", raw_input_contents=[bytes(32_000_000)]).SerializeToString()
     with nothing_left(server, client, "200 requests of 32 MB, cut by a reset", 100):
         for number in range(200):
@@ -107,30 +123,13 @@ def test_clients_killed_in_the_middle_of_large_requests_leave_nothing(server, cl
                 body = b"\0" + struct.pack(">I", len(message)) + message
                 for start in range(0, 60_000, 16_000):  # as much as the window of a stream allows at first
                     chunk = body[start : min(start + 16_000, 60_000)]
-                    connection.sendall(len(chunk).to_bytes(3, "big") + b"\0\0\0\0\0\1" + chunk)
+                    connection.sendall(data_frame(chunk))
                 if number % 2:
                     connection.recv(100)
 
 
-def request_head():
-    """Return a HEADERS frame that begins a ModelInfer call; plain HPACK literals."""
-    fields = {
-        ":method": "POST",
-        ":scheme": "http",
-        ":path": "/inference.GRPCInferenceService/ModelInfer",
-        ":authority": "a",
-        "content-type": "application/grpc",
-        "te": "trailers",
-    }
-    block = b"".join(
-        b"\0" + bytes([len(name)]) + name.encode() + bytes([len(value)]) + value.encode()
-        for name, value in fields.items()
-    )
-    return len(block).to_bytes(3, "big") + b"\1\4\0\0\0\1" + block
-
-
-def test_clients_that_send_a_byte_at_a_time_hold_up_nobody(server, client):
-    with nothing_left(server, client, "50 clients that send 4 bytes a second", 30), ExitStack() as stack:
+def test_clients_that_send_a_byte_at_a_time_hold_up_nobody(server, client, nothing_left):
+    with nothing_left(server, client, "50 clients that send 4 bytes at a time", 30) as seen, ExitStack() as stack:
         slow = [stack.enter_context(connect(server)) for _ in range(50)]
         head = PREFACE + SETTINGS + request_head()
         slowest = 0.0
@@ -140,10 +139,10 @@ def test_clients_that_send_a_byte_at_a_time_hold_up_nobody(server, client):
             started = time.monotonic()
             call(client, "kit", {"x": rows(3)})
             slowest = max(slowest, time.monotonic() - started)
-        report(f"beside slow clients the slowest of 20 calls took {1000 * slowest:.0f} ms")
+        seen.append(f"slowest of 20 other calls {1000 * slowest:.0f} ms")
 
 
-def test_messages_of_300_mb_pass_beside_small_ones(server, client):
+def test_messages_of_300_mb_pass_beside_small_ones(server, client, nothing_left):
     large = texts(bytes(300_000_000))
     done = threading.Event()
     slowest = []
@@ -155,7 +154,7 @@ def test_messages_of_300_mb_pass_beside_small_ones(server, client):
                 call(other, "kit", {"x": rows(1)})
                 slowest.append(time.monotonic() - started)
 
-    with nothing_left(server, client, "3 messages of 300 MB", 1000):
+    with nothing_left(server, client, "3 messages of 300 MB", 1000) as seen:
         asking = threading.Thread(target=ask)
         asking.start()
         try:
@@ -164,4 +163,4 @@ def test_messages_of_300_mb_pass_beside_small_ones(server, client):
         finally:
             done.set()
             asking.join()
-        report(f"beside messages of 300 MB the slowest of {len(slowest)} calls took {1000 * max(slowest):.0f} ms")
+        seen.append(f"slowest of {len(slowest)} other calls {1000 * max(slowest):.0f} ms")
