@@ -56,8 +56,15 @@ def broken_pipe():
     return os.fdopen(writing, "wb", buffering=0)
 
 
-@pytest.mark.parametrize("transport", ["native", "grpcio"])
-@pytest.mark.parametrize(("log", "what"), [(full_disk, "on a full disk"), (broken_pipe, "to a pipe that nobody reads")])
+@pytest.mark.parametrize(
+    ("transport", "log", "what"),
+    [
+        ("native", full_disk, "on a full disk"),
+        ("grpcio", broken_pipe, "to a pipe that nobody reads"),
+        pytest.param("native", broken_pipe, "to a pipe that nobody reads", marks=pytest.mark.slow),
+        pytest.param("grpcio", full_disk, "on a full disk", marks=pytest.mark.slow),
+    ],
+)
 def test_log_that_cannot_be_written_harms_no_call(tmp_path, note, transport, log, what):
     options = ["--model-control-mode", "explicit", "--transport", transport]
     with log() as stream, server_that_logs_to(stream, tmp_path / "socket", [tmp_path], *options) as (process, client):
