@@ -1,7 +1,7 @@
 """Whether a signature may run in the calling thread, or should use TensorFlow's pool of threads.
 
-Running inline spares a change of threads for every op: 9 to 40 microseconds a call instead of 40 to 60. Three things
-speak against it:
+Running inline spares a change of threads for every op: 9 to 40 microseconds a call instead of 40 to 60. It is for
+graphs on the CPU alone (``placement.keeps_to_one_thread``). Three things speak against it there:
 
 - Depth. Inline, the op after a finished function call runs on the stack of that call. A chain of 3,000 calls that
   TensorFlow does not inline overflows the stack and ends the process; 1,200 pass.

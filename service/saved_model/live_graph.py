@@ -19,7 +19,7 @@ from service.saved_model.device_memory import DeviceMemoryError
 from service.saved_model.graph_index import GraphIndex
 from service.saved_model.importing import import_served
 from service.saved_model.model_errors import shorten
-from service.saved_model.placement import placed
+from service.saved_model.placement import keeps_to_one_thread, placed
 from service.saved_model.readiness import StateUse
 from service.saved_model.refinement import RefinedBlueprint
 from service.saved_model.sessions import new_session
@@ -132,11 +132,12 @@ class LiveGraph:
         self, bound: BoundSignature, compiled: BoundSignature | None, index: GraphIndex, call_depth: CallDepth
     ) -> Runner:
         name = bound.signature.name
-        pool = call_depth.why_pool(bound.output_roots)
+        on_one = keeps_to_one_thread(self._device)
+        pool = call_depth.why_pool(bound.output_roots) if on_one else "copies to and from GPUs end in other threads"
         logger.debug("signature %s runs %s", name, "inline" if pool is None else f"on the pool: {pool}")
         plain = SignatureRunner(self._session, bound, inline=pool is None)
         if compiled is not None:
-            return CompiledRunner(name, plain, SignatureRunner(self._session, compiled, inline=True))
+            return CompiledRunner(name, plain, SignatureRunner(self._session, compiled, inline=on_one))
         if self._optimizations.xla is Xla.AUTO or holds_compiled_functions(index, bound):
             return CompiledRunner(name, plain, None)
         return plain

@@ -6,7 +6,7 @@ import tensorflow as tf
 from tensorflow.core.framework.graph_pb2 import GraphDef
 from tensorflow.core.framework.node_def_pb2 import NodeDef
 
-from service.devices import CPU, Device
+from service.devices import CPU, Device, DeviceKind
 
 
 def placed(device: Device | None) -> AbstractContextManager[None]:
@@ -19,6 +19,18 @@ def placed(device: Device | None) -> AbstractContextManager[None]:
         return nullcontext()
     scope: AbstractContextManager[None] = tf.device(device.placement)
     return scope
+
+
+def keeps_to_one_thread(device: Device | None) -> bool:
+    """Whether a run of a graph there may be left to the thread that asks for it.
+
+    When a copy to or from a GPU has ended, TensorFlow calls what waits for it in one of few threads that belong to the
+    device, and says that such calls must be brief. A run that knows no other thread would go on there, op by op, and
+    the copies of other runs would wait for it. A graph that places itself may use a GPU, too.
+
+    Source: TensorFlow, common_runtime/device/device_event_mgr.h, ``EventMgr::ThenExecute``.
+    """
+    return device is not None and device.kind is DeviceKind.CPU
 
 
 def forget_gpus(graph: GraphDef) -> None:
