@@ -38,7 +38,7 @@ types: install ## Check types
 	$(BIN)/mypy
 
 tests: install ## Run the tests; what this machine lacks is skipped and named
-	$(BIN)/pytest -m "not slow"
+	$(BIN)/pytest -m "not slow" --numprocesses 2 --dist loadgroup
 
 test-fast: install ## Run the tests that need no server process
 	$(BIN)/pytest -m "not end_to_end and not slow"

@@ -16,6 +16,16 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 os.environ.setdefault("TF_XLA_FLAGS", "--tf_xla_cpu_global_jit --tf_xla_enable_lazy_compilation=false")
 
 
+SHARED_SERVERS = {"servers", "digits_server"}
+
+
+def pytest_collection_modifyitems(items):
+    """Let one of the processes that share the work run all tests of a shared server, and those of a file together."""
+    for item in items:
+        group = "shared servers" if SHARED_SERVERS & set(item.fixturenames) else item.path.as_posix()
+        item.add_marker(pytest.mark.xdist_group(group))
+
+
 @pytest.fixture(scope="session")
 def export(tmp_path_factory):
     """Return a function that exports a kind of SavedModel at its first use and returns its path."""

@@ -18,6 +18,7 @@ from service.versions import choose_versions, parse_version
         ("1", 1),
         ("9", 9),
         ("10", 10),
+        ("1/../1", 1),
         ("0", 0),
         ("-0", 0),
         ("+1", 1),
