@@ -15,7 +15,7 @@ def test_zeros_are_zeros_or_empty(datatype):
     assert array.tolist() == [[b"" if datatype is BYTES else 0] * 3] * 2
 
 
-@pytest.mark.parametrize("name", DATATYPES.keys() - {"BYTES"})
+@pytest.mark.parametrize("name", [name for name in DATATYPES if name != "BYTES"])
 def test_random_values_differ_and_stay_small(name):
     datatype = DATATYPES[name]
     array = random_values(datatype, (8, 8), np.random.default_rng(0))
