@@ -26,6 +26,14 @@ def pytest_collection_modifyitems(items):
         item.add_marker(pytest.mark.xdist_group(group))
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport():
+    """Keep what was captured in a form that can be told to another process: names of files may be no Unicode."""
+    report = yield
+    report.sections = [(title, text.encode(errors="backslashreplace").decode()) for title, text in report.sections]
+    return report
+
+
 @pytest.fixture(scope="session")
 def export(tmp_path_factory):
     """Return a function that exports a kind of SavedModel at its first use and returns its path."""
