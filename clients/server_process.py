@@ -11,7 +11,9 @@ from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
+from urllib.request import urlopen
 
+from prometheus_client.parser import text_string_to_metric_families
 from tritonclient.grpc import InferenceServerClient
 from tritonclient.utils import InferenceServerException
 
@@ -22,6 +24,7 @@ _LOG_LINES_KEPT: Final = 200
 _LOG_LINES_SHOWN: Final = 15
 _POLL_S: Final = 0.05
 _CALL_TIMEOUT_S: Final = 1.0
+_METRICS_TIMEOUT_S: Final = 30.0
 
 
 class ServerProcessError(Exception):
@@ -131,11 +134,26 @@ class ServerProcess:
         status = Path(f"/proc/{self._process.pid}/status").read_text()
         return int(status.split("VmRSS:")[1].split()[0]) / 1024
 
+    def metric(self, name: str) -> list[tuple[dict[str, str], float]]:
+        """Return the samples of a metric, each with its labels; none where there is no such metric.
+
+        Raises:
+            OSError: the server does not answer.
+        """
+        with urlopen(f"http://{self.http_address}/metrics", timeout=_METRICS_TIMEOUT_S) as answer:
+            text = answer.read().decode()
+        samples = (sample for family in text_string_to_metric_families(text) for sample in family.samples)
+        return [(sample.labels, sample.value) for sample in samples if sample.name == name]
+
     def failure(self, what: str) -> ServerProcessError:
         """Return an error that says what went wrong, whether the server still runs, and the end of its log."""
         exit_code = self._process.poll()
         state = "it still runs" if exit_code is None else f"it ended with exit code {exit_code}"
         return ServerProcessError(f"{what}; {state}. The last lines of its log:\n{self.end_of_log()}")
+
+    def log_lines(self) -> list[str]:
+        """Return the last lines that the server wrote so far, oldest first."""
+        return list(self._log)
 
     def end_of_log(self) -> str:
         """Return the last lines that the server wrote, for a reader who has to find out what went wrong."""

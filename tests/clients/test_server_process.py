@@ -30,4 +30,8 @@ def test_a_started_server_is_ready_has_an_address_and_stops_when_asked(digits):
         with InferenceServerClient(server.address) as client:
             assert client.is_server_ready()
         assert server.resident_mib() > 100
+        assert any("listening for gRPC" in line for line in server.log_lines())
+        ((labels, runs),) = server.metric("signet_device_runs_total")
+        assert labels["device"] == "CPU:0"
+        assert runs > 0
         assert server.stop(timeout_s=60) == 0
