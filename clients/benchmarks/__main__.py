@@ -19,11 +19,12 @@ from clients.benchmarks import chart, perf_analyzer
 from clients.benchmarks.alternation import Series, alternate
 from clients.benchmarks.bare_process import BareProcessError
 from clients.benchmarks.conditions import Conditions, describe_machine, installed_versions
-from clients.benchmarks.contenders import ContenderError, Variant, start
+from clients.benchmarks.contenders import ContenderError, start
 from clients.benchmarks.perf_analyzer import PerfAnalyzerError
 from clients.benchmarks.report import to_markdown
 from clients.benchmarks.scenarios import SCENARIOS, Scenario
 from clients.benchmarks.triton import TritonError
+from clients.benchmarks.variants import Variant
 from clients.server_process import ServerProcessError
 
 _SHORT_SECONDS: Final = 0.9
@@ -31,7 +32,7 @@ _SHORT_SECONDS: Final = 0.9
 
 @dataclass(frozen=True)
 class Run:
-    """What the command line asks for."""
+    """What the command line asks for; without variants, those of each scenario."""
 
     scenarios: tuple[Scenario, ...]
     variants: tuple[Variant, ...]
@@ -75,7 +76,7 @@ def measure_all(run: Run) -> None:
 
 def _measure(run: Run, scenario: Scenario) -> list[Series]:
     series = []
-    with start(scenario, run.variants, run.peers, run.work) as contenders:
+    with start(scenario, _variants(run, scenario), run.peers, run.work) as contenders:
         for concurrency in scenario.concurrencies:
             begun = time.monotonic()
             series += alternate(contenders, scenario.loads, concurrency, run.rounds, run.seconds)
@@ -101,16 +102,20 @@ def _conditions(run: Run, scenario: Scenario) -> Conditions:
         rounds=run.rounds,
         seconds=run.seconds,
         max_batch_size=scenario.max_batch_size,
-        variants={variant.label: " ".join(variant.options) for variant in run.variants},
+        variants={variant.label: " ".join(variant.options) for variant in _variants(run, scenario)},
         busy=os.getloadavg()[0],
     )
+
+
+def _variants(run: Run, scenario: Scenario) -> tuple[Variant, ...]:
+    return run.variants or scenario.variants
 
 
 def _to_run(options: argparse.Namespace, temporary: Path) -> Run:
     peers = os.environ.get("PEERS")
     return Run(
         scenarios=_choose(options.scenarios, short=options.short),
-        variants=tuple(map(_variant, options.variant or ["Signet"])),
+        variants=tuple(map(Variant.parse, options.variant or ())),
         rounds=options.pairs,
         seconds=options.seconds or (_SHORT_SECONDS if options.short else 3.0),
         peers=Path(peers) if peers else None,
@@ -129,11 +134,6 @@ def _choose(names: Sequence[str], *, short: bool) -> tuple[Scenario, ...]:
     )
 
 
-def _variant(text: str) -> Variant:
-    label, _, options = text.partition("=")
-    return Variant(label, tuple(options.split()))
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m clients.benchmarks", description=__doc__)
     parser.add_argument("scenarios", nargs="*", metavar="SCENARIO", help=f"any of {', '.join(SCENARIOS)}; all if none")
@@ -144,7 +144,8 @@ def _parser() -> argparse.ArgumentParser:
         "--variant",
         action="append",
         metavar="LABEL[=OPTIONS]",
-        help="measure Signet with these options of signet serve; may be repeated",
+        help="measure Signet with these options of signet serve, among them xla=... or mixed_precision=... for the "
+        "model; may be repeated",
     )
     parser.add_argument("--output", type=Path, default=Path("docs/benchmarks"), help="where pages and charts go")
     parser.add_argument("--work", type=Path, help="keep the exported models and logs here")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from clients.benchmarks.contenders import Contender
 from clients.benchmarks.figures import Measurement
 from clients.benchmarks.scenarios import Load
+from clients.benchmarks.variants import Computing
 
 
 @dataclass(frozen=True)
@@ -14,12 +15,14 @@ class Series:
 
     Attributes:
         contender: its label.
+        computing: how it computes.
         load: the load's label.
         concurrency: callers.
         measurements: in the order of the rounds.
     """
 
     contender: str
+    computing: Computing
     load: str
     concurrency: int
     measurements: tuple[Measurement, ...]
@@ -43,6 +46,6 @@ def alternate(
             load, contender = arms[place]
             taken[place].append(contender.measure(load, concurrency, seconds))
     return [
-        Series(contender.label, load.label, concurrency, tuple(measurements))
+        Series(contender.label, contender.computing, load.label, concurrency, tuple(measurements))
         for (load, contender), measurements in zip(arms, taken, strict=True)
     ]

@@ -1,7 +1,8 @@
 """The physical limit: a loop over the model in a process without any server.
 
-It reads one order per line from standard input, a JSON object with the fields of ``Order``, runs it, and writes the
-figures as a line of JSON; it ends with its input. ``clients.benchmarks.bare_process`` is the other side.
+It writes the device that it runs on. Then it reads one order per line from standard input, a JSON object with the
+fields of ``Order``, runs it, and writes the figures as a line of JSON; it ends with its input.
+``clients.benchmarks.bare_process`` is the other side.
 """
 
 import argparse
@@ -49,6 +50,12 @@ class Loop:
         self._model = MODELS[path.name]
         self._pool = pool
         self._prepared: dict[str, Run] = {}
+
+    @property
+    def device(self) -> str:
+        """The device that TensorFlow prefers here, such as ``GPU:0``."""
+        names = [each.name.rpartition("device:")[2] for each in self._session.list_devices()]
+        return next((name for name in names if name.startswith("GPU")), "CPU:0")
 
     def run(self, order: Order) -> dict[str, float]:
         """Return the figures of ``Measurement`` for an order."""
@@ -109,6 +116,7 @@ def main() -> None:
     parser.add_argument("--pool", action="store_true", help="run ops on TensorFlow's pool, not in the calling thread")
     options = parser.parse_args()
     loop = Loop(options.model, options.intra_op_threads, options.inter_op_threads, pool=options.pool)
+    print(loop.device, flush=True)
     for line in sys.stdin:
         print(json.dumps(loop.run(Order(**json.loads(line)))), flush=True)
 

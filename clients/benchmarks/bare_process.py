@@ -10,6 +10,7 @@ from typing import Final, Self, TextIO, cast
 
 from clients.benchmarks.figures import Measurement
 from clients.benchmarks.scenarios import Load
+from clients.benchmarks.variants import OFF, Computing
 
 LABEL: Final = "bare loop"
 
@@ -19,9 +20,15 @@ class BareProcessError(Exception):
 
 
 class BareProcess:
-    """A contender without a server: started at construction, gone after the ``with`` block."""
+    """A contender without a server: started at construction, used in the ``with`` block, gone after it.
+
+    Attributes:
+        label: see ``Contender``.
+        computing: likewise, known in the block.
+    """
 
     label: Final = LABEL
+    computing: Computing
 
     def __init__(self, model: Path, options: Sequence[str] = ()) -> None:
         """Start it on a SavedModel; ``options`` are those of ``clients.benchmarks.bare``."""
@@ -37,6 +44,12 @@ class BareProcess:
         self._answers = cast("TextIO", self._process.stdout)
 
     def __enter__(self) -> Self:
+        """Wait until it has loaded the model and says on which device.
+
+        Raises:
+            BareProcessError: the process has ended.
+        """
+        self.computing = Computing(self._read().strip(), OFF, OFF)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -56,10 +69,13 @@ class BareProcess:
             self._orders.flush()
         except BrokenPipeError:
             raise BareProcessError("the bare loop has ended") from None
-        answer = self._answers.readline()
-        if not answer:
+        return Measurement(**json.loads(self._read()))
+
+    def _read(self) -> str:
+        line = self._answers.readline()
+        if not line:
             raise BareProcessError("the bare loop has ended")
-        return Measurement(**json.loads(answer))
+        return line
 
 
 def _cores() -> int:

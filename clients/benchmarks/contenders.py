@@ -18,6 +18,8 @@ from clients.benchmarks.inputs import write_input_file
 from clients.benchmarks.models import MODELS
 from clients.benchmarks.scenarios import Load, Scenario
 from clients.benchmarks.triton import TritonProcess, write_repository
+from clients.benchmarks.variants import OFF, Computing, Variant
+from clients.benchmarks.variants import write_repository as write_configured
 from clients.server_process import ServerProcess
 
 _START_TIMEOUT_S: Final = 600.0
@@ -25,6 +27,7 @@ _STATISTICS_TIMEOUT_S: Final = 10.0
 _MEASUREMENT_TIMEOUT_S: Final = 300.0
 TRITON: Final = "Triton"
 ECHO: Final = "grpcio echo"
+_DEVICE_RUNS: Final = "signet_device_runs_total"
 
 
 class ContenderError(Exception):
@@ -38,16 +41,12 @@ class Contender(Protocol):
     def label(self) -> str:
         """What tables and charts call it."""
 
+    @property
+    def computing(self) -> Computing:
+        """How it computes."""
+
     def measure(self, load: Load, concurrency: int, seconds: float) -> Measurement:
         """Put it under a load for some seconds."""
-
-
-@dataclass(frozen=True)
-class Variant:
-    """Signet with some options of ``signet serve``; several variants are measured side by side."""
-
-    label: str
-    options: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -65,6 +64,7 @@ class ServerContender:
 
     Attributes:
         label: see ``Contender``.
+        computing: likewise.
         address: host and port of gRPC.
         pid: its process; what its children do counts, too.
         model: the model's name.
@@ -73,6 +73,7 @@ class ServerContender:
     """
 
     label: str
+    computing: Computing
     address: str
     pid: int
     model: str
@@ -168,10 +169,17 @@ def start(scenario: Scenario, variants: Iterable[Variant], peers: Path | None, w
 
 
 def _start_signet(stack: ExitStack, scenario: Scenario, variant: Variant, model: Path, work: Path) -> ServerContender:
-    size = ("--default-max-batch-size", str(scenario.max_batch_size))
-    process = stack.enter_context(ServerProcess(model, *size, *variant.options))
+    options = ("--default-max-batch-size", str(scenario.max_batch_size), "--warm-up-timeout", str(_START_TIMEOUT_S))
+    if variant.needs_configuration:
+        repository = work / f"signet-{scenario.name}-{variant.label}"
+        signatures = dict.fromkeys(name for load in scenario.loads for name in load.signatures)
+        write_configured(repository, variant, model, signatures)
+        model = repository
+    process = stack.enter_context(ServerProcess(model, *options, *variant.options))
     process.wait_until_ready(_START_TIMEOUT_S)
-    return ServerContender(variant.label, process.address, process.pid, scenario.model, has_aliases=True, inputs=work)
+    devices = ", ".join(labels["device"] for labels, _ in process.metric(_DEVICE_RUNS))
+    computing = Computing(devices, variant.xla, variant.mixed_precision)
+    return _server(variant.label, computing, process, scenario, work, has_aliases=True)
 
 
 def _start_triton(stack: ExitStack, scenario: Scenario, peers: Path, model: Path, work: Path) -> ServerContender:
@@ -179,7 +187,7 @@ def _start_triton(stack: ExitStack, scenario: Scenario, peers: Path, model: Path
     write_repository(repository, MODELS[scenario.model], model, scenario.max_batch_size)
     process = stack.enter_context(TritonProcess(peers, repository))
     process.wait_until_ready(_START_TIMEOUT_S)
-    return ServerContender(TRITON, process.address, process.pid, scenario.model, has_aliases=False, inputs=work)
+    return _server(TRITON, Computing("CPU:0", OFF, OFF), process, scenario, work, has_aliases=False)
 
 
 def _start_echo(stack: ExitStack, scenario: Scenario, work: Path) -> ServerContender:
@@ -189,4 +197,17 @@ def _start_echo(stack: ExitStack, scenario: Scenario, work: Path) -> ServerConte
     announced = process.stdout.readline() if process.stdout else ""
     if not announced:
         raise ContenderError("the echo server did not start; its standard error says why")
-    return ServerContender(ECHO, announced.split()[-1], process.pid, scenario.model, has_aliases=False, inputs=work)
+    address = announced.split()[-1]
+    return ServerContender(ECHO, Computing(), address, process.pid, scenario.model, has_aliases=False, inputs=work)
+
+
+def _server(
+    label: str,
+    computing: Computing,
+    process: ServerProcess | TritonProcess,
+    scenario: Scenario,
+    work: Path,
+    *,
+    has_aliases: bool,
+) -> ServerContender:
+    return ServerContender(label, computing, process.address, process.pid, scenario.model, has_aliases, work)

@@ -1,6 +1,7 @@
 """The page that a scenario ends up on, in Markdown."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import astuple
 from itertools import combinations
 
 from clients.benchmarks.alternation import Series
@@ -8,6 +9,7 @@ from clients.benchmarks.conditions import Conditions
 from clients.benchmarks.figures import RATIOS, medians, ratios
 
 _ROW = tuple[str, ...]
+_COMPUTING = ("device", "XLA", "mixed precision")
 
 
 def to_markdown(title: str, series: Sequence[Series], conditions: Conditions, chart: str | None) -> str:
@@ -25,7 +27,17 @@ def to_markdown(title: str, series: Sequence[Series], conditions: Conditions, ch
     parts += [
         "Medians over the rounds:",
         _table(
-            ("callers", "load", "server", "requests/s", "p50 ms", "p99 ms", "CPU ms per request", "rows per run"),
+            (
+                "callers",
+                "load",
+                "server",
+                *_COMPUTING,
+                "requests/s",
+                "p50 ms",
+                "p99 ms",
+                "CPU ms per request",
+                "rows per run",
+            ),
             map(_figures, series),
         ),
         "Ratios of what was measured side by side, median over the rounds (least..greatest):",
@@ -52,6 +64,7 @@ def _figures(one: Series) -> _ROW:
         str(one.concurrency),
         one.load or "-",
         one.contender,
+        *astuple(one.computing),
         f"{median.requests_per_s:,.4g}" if median.requests_per_s < 1000 else f"{median.requests_per_s:,.0f}",
         f"{median.p50_ms:.2f}",
         f"{median.p99_ms:.2f}",

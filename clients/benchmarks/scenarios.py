@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from clients.benchmarks.models import MIXED_SIGNATURES
+from clients.benchmarks.variants import Variant
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ class Scenario:
         max_batch_size: most rows in a run, for every server.
         bare: whether a loop over the model in a process without any server is a contender, too.
         echo: whether a grpcio server without a model is.
+        variants: how Signet is measured where the command line does not say.
     """
 
     name: str
@@ -51,15 +53,33 @@ class Scenario:
     max_batch_size: int = 64
     bare: bool = False
     echo: bool = False
+    variants: tuple[Variant, ...] = (Variant("Signet"),)
 
 
 def _vision(name: str, title: str, signature: str) -> Scenario:
-    loads = (
+    return Scenario(
+        f"{name}-{signature}",
+        f"{title}, signature `{signature}`",
+        name,
+        _pictures(signature),
+        (1, 4),
+        max_batch_size=8,
+        bare=True,
+    )
+
+
+def _compiled(name: str, title: str) -> Scenario:
+    """Return XLA on beside XLA off, on the signature that XLA can compile as a whole."""
+    variants = (Variant("Signet"), Variant("Signet with XLA", xla="on"))
+    return Scenario(
+        f"{name}-xla", f"{title} with XLA", name, _pictures("images"), (1, 4), max_batch_size=8, variants=variants
+    )
+
+
+def _pictures(signature: str) -> tuple[Load, ...]:
+    return (
         Load("1 picture", (signature,), least_requests=45),
         Load("8 pictures", (signature,), rows=8, least_requests=12),
-    )
-    return Scenario(
-        f"{name}-{signature}", f"{title}, signature `{signature}`", name, loads, (1, 4), max_batch_size=8, bare=True
     )
 
 
@@ -112,5 +132,7 @@ SCENARIOS: Final = {
             )
             for signature in signatures
         ),
+        _compiled("efficientnet", "EfficientNet-B0"),
+        _compiled("resnet", "ResNet-50"),
     )
 }

@@ -18,7 +18,7 @@ pytestmark = [
 @pytest.mark.parametrize("scenario", ["toy", "pictures"])
 def test_the_benchmark_leaves_a_page_with_figures_of_every_contender(scenario, tmp_path):
     command = [sys.executable, "-m", "clients.benchmarks", scenario, "--short", "--pairs", "1", "--seconds", "0.6"]
-    variants = ["--variant", "two workers=--instance-count 2", "--variant", "one worker=--instance-count 1"]
+    variants = ["--variant", "two workers=--instance-count 2", "--variant", "one worker=--instance-count 1 xla=on"]
     run = subprocess.run(
         [*command, *variants, "--output", tmp_path], capture_output=True, text=True, timeout=280, check=False
     )
@@ -26,5 +26,6 @@ def test_the_benchmark_leaves_a_page_with_figures_of_every_contender(scenario, t
     assert run.returncode == 0, run.stdout + run.stderr
     page = (tmp_path / f"{scenario}.md").read_text()
     for contender in ("two workers", "one worker", *(["Triton"] if "PEERS" in os.environ else [])):
-        assert f"| {contender} |" in page
+        assert f"| {contender} | CPU:0 | " in page
+    assert "| one worker | CPU:0 | on | off |" in page
     assert "two workers / one worker" in page

@@ -5,11 +5,12 @@ import pytest
 from clients.benchmarks.alternation import Series
 from clients.benchmarks.conditions import Conditions
 from clients.benchmarks.figures import Measurement
+from clients.benchmarks.variants import Computing
 
 
 def series(contender, load, concurrency, *rates):
     measurements = tuple(Measurement(rate, 1000 / rate, 3000 / rate, 100 / rate, 1.5) for rate in rates)
-    return Series(contender, load, concurrency, measurements)
+    return Series(contender, Computing("CPU:0", "on", "off"), load, concurrency, measurements)
 
 
 @pytest.fixture

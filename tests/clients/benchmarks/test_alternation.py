@@ -1,6 +1,7 @@
 from clients.benchmarks.alternation import alternate
 from clients.benchmarks.figures import Measurement
 from clients.benchmarks.scenarios import Load
+from clients.benchmarks.variants import Computing
 
 
 class Recorder:
@@ -8,6 +9,7 @@ class Recorder:
 
     def __init__(self, label, turns):
         self.label = label
+        self.computing = Computing(f"GPU:{label}")
         self._turns = turns
 
     def measure(self, load, concurrency, seconds):
@@ -25,6 +27,7 @@ def test_contenders_take_turns_and_every_other_round_goes_backwards_after_one_th
     rates = {one.contender: [measured.requests_per_s for measured in one.measurements] for one in series}
     assert rates == {"A": [3, 6, 7], "B": [4, 5, 8]}
     assert {one.concurrency for one in series} == {4}
+    assert [one.computing.device for one in series] == ["GPU:A", "GPU:B"]
 
 
 def test_every_load_meets_every_contender():

@@ -13,6 +13,7 @@ def test_the_bare_loop_yields_the_figures_of_a_measurement(pool, tmp_path):
 
     figures = Measurement(**loop.run(Order("scores", rows=3, threads=2, seconds=0.05)))
 
+    assert loop.device == "CPU:0"
     assert figures.rows_per_run == 3
     assert 0 < figures.p50_ms <= figures.p99_ms
     assert figures.cpu_ms > 0

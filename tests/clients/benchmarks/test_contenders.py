@@ -8,6 +8,7 @@ import pytest
 from clients.benchmarks.contenders import ServerContender, cpu_seconds
 from clients.benchmarks.perf_analyzer import PROGRAM
 from clients.benchmarks.scenarios import Load
+from clients.benchmarks.variants import Computing
 
 
 @pytest.fixture
@@ -24,7 +25,7 @@ def echo():
 @pytest.mark.skipif(not PROGRAM.exists(), reason="perf_analyzer is not installed: make perf-analyzer")
 def test_a_server_is_measured_by_perf_analyzer_its_own_counters_and_its_cpu_time(echo, tmp_path):
     process, address = echo
-    contender = ServerContender("echo", address, process.pid, "toy", has_aliases=False, inputs=tmp_path)
+    contender = ServerContender("echo", Computing(), address, process.pid, "toy", has_aliases=False, inputs=tmp_path)
 
     figures = contender.measure(Load("", ("scores", "scores"), least_requests=30), concurrency=4, seconds=0)
 

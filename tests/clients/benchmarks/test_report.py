@@ -22,11 +22,11 @@ def test_a_page_without_a_chart_names_none(measured, conditions):
 
 
 def test_every_series_has_a_row_of_medians(measured, conditions):
-    rows = rows_of(to_markdown("A title", measured, conditions, None), 8)
+    rows = rows_of(to_markdown("A title", measured, conditions, None), 11)
 
     assert len(rows) == len(measured)
-    assert rows[0] == ["1", "inline", "Signet", "200", "5.00", "15.00", "0.500", "1.5"]
-    assert rows[-1] == ["4", "inline", "Signet", "1,234", "0.81", "2.43", "0.081", "1.5"]
+    assert rows[0] == ["1", "inline", "Signet", "CPU:0", "on", "off", "200", "5.00", "15.00", "0.500", "1.5"]
+    assert rows[-1] == ["4", "inline", "Signet", "CPU:0", "on", "off", "1,234", "0.81", "2.43", "0.081", "1.5"]
 
 
 def test_contenders_are_compared_under_one_load_and_loads_on_one_contender(measured, conditions):
