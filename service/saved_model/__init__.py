@@ -41,7 +41,7 @@ def configure(options: RuntimeOptions) -> None:
     Without a call, ``load`` and ``describe`` fix the defaults.
 
     Raises:
-        LoadError: they were fixed before, with other values.
+        LoadError: they were fixed before, with other values, or no directory can be written.
     """
     process.configure(options)
 

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import tempfile
 import threading
 from dataclasses import replace
 
@@ -23,8 +24,9 @@ def configure(options: RuntimeOptions) -> None:
     """Fix the settings of the whole process; see ``service.saved_model.configure``.
 
     Raises:
-        LoadError: they were fixed before, with other values.
+        LoadError: they were fixed before, with other values, or no directory can be written.
     """
+    _check_temporary_directory()
     resolved = _with_threads(options)
     with _lock:
         if not _chosen:
@@ -41,6 +43,17 @@ def chosen() -> RuntimeOptions:
             return _chosen[0]
     configure(RuntimeOptions())
     return _chosen[0]
+
+
+def _check_temporary_directory() -> None:
+    """Say before TensorFlow's import does, in a hundred lines, that it needs a place to write."""
+    try:
+        tempfile.gettempdir()
+    except FileNotFoundError as error:
+        raise LoadError(
+            f"TensorFlow cannot start: {error.strerror}. Mount a place that can be written at /tmp (in Kubernetes an"
+            " emptyDir), or name a directory in TMPDIR"
+        ) from error
 
 
 def _with_threads(options: RuntimeOptions) -> RuntimeOptions:

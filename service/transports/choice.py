@@ -1,7 +1,6 @@
 """Which transport carries the calls: the fast one where all that is asked for can be had from it."""
 
 import logging
-import tempfile
 from importlib.util import find_spec
 from typing import Final, Protocol
 
@@ -111,8 +110,4 @@ def _missing(settings: Settings) -> str | None:
     for what, is_asked_for in only_grpcio.items():
         if is_asked_for:
             return f"only grpcio {what}"
-    try:
-        tempfile.gettempdir()
-    except FileNotFoundError as error:
-        return f"it needs a directory for a socket: {error.strerror}"
     return None

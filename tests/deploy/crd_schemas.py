@@ -28,6 +28,8 @@ _MODEL = _fields(
     runtime=_TEXT,
     storageUri={"type": "string", "pattern": r"^[a-z0-9]+://"},
     image=_TEXT,
+    # Checked by Kubernetes' own schema, too, as parts of a container.
+    env={"type": "array"},
     resources={"type": "object"},
 )
 
@@ -38,8 +40,9 @@ SPECS = {
         supportedModelFormats=_list(
             _fields(["name"], name=_TEXT, version=_TEXT, autoSelect={"type": "boolean"}, priority=_NUMBER)
         ),
-        protocolVersions=_list(_TEXT),
+        protocolVersions=_list({"enum": ["v1", "v2", "grpc-v1", "grpc-v2"]}),
         containers=_list(CONTAINER),
+        volumes=_list({"type": "object", "required": ["name"]}),
     ),
     ("serving.kserve.io/v1beta1", "InferenceService"): _fields(
         ["predictor"],

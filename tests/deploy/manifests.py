@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import pytest
 import typer
 import yaml
 from typer.testing import CliRunner
@@ -28,9 +29,17 @@ VARIANTS = {
     "kserve examples": ("kserve/examples", []),
 }
 WITH_PODS = [name for name in VARIANTS if name != "kserve examples"]
+SIDECARS = [name for name in VARIANTS if name.startswith("sidecar")]
+STANDALONE = [name for name in VARIANTS if name.startswith("standalone")]
+
+ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - a text, nothing is bound
 
 KSERVE_GRACE_S = 30
 """What a pod gets whose template names no grace, as those that KServe makes."""
+
+
+def each_variant(*names):
+    return pytest.mark.parametrize("variant", names or list(VARIANTS))
 
 
 def kustomize(directory):

@@ -5,27 +5,12 @@ import re
 from pathlib import Path
 
 import pytest
-from prometheus_client.openmetrics.parser import text_string_to_metric_families
-
-from service.metrics.collectors import make_registry
-from service.metrics.exposition import render
-from tests.service.serving import kit, serving
 
 DASHBOARD = json.loads((Path(__file__).parents[2] / "deploy/grafana/signet.json").read_text())
 QUERIES = [target["expr"] for panel in DASHBOARD["panels"] for target in panel["targets"]] + [
     variable["query"] for variable in DASHBOARD["templating"]["list"] if variable["type"] == "query"
 ]
 NAME = re.compile(r"\b(?:nv|signet|process)_\w+")
-
-
-@pytest.fixture(scope="module")
-def exported():
-    """The labels of every sample's name."""
-    with serving(kit()) as served:
-        registry = make_registry(served.repository, "1.2.3", served.data_plane.admission)
-        text, _ = render(registry, "application/openmetrics-text")
-    families = text_string_to_metric_families(text.decode())
-    return {sample.name: set(sample.labels) for family in families for sample in family.samples}
 
 
 def test_there_are_queries():

@@ -8,8 +8,7 @@ import pytest
 import yaml
 
 from service.settings import Settings
-from tests.deploy.manifests import ROOT, Pod, kustomize, pod, read_settings
-from tests.deploy.test_manifests import ANY_ADDRESS, KUBERNETES
+from tests.deploy.manifests import ANY_ADDRESS, ROOT, Pod, kustomize, pod, read_settings
 from tests.documents import ROOT as REPOSITORY
 from tests.documents import blocks
 
@@ -29,7 +28,7 @@ def test_the_sidecar_is_valid_and_has_ten_lines(sidecar):
     as_pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "app"}, "spec": sidecar.spec}
 
     assert len(SIDECAR.splitlines()) == 10
-    kubernetes_validate.validate(as_pod, KUBERNETES, strict=True)
+    kubernetes_validate.validate(as_pod, "1.29", strict=True)
 
 
 def test_the_sidecar_is_probed_where_it_listens_for_the_pods_address(sidecar, monkeypatch):
@@ -69,3 +68,11 @@ def test_every_directory_of_the_manifests_is_told():
     directories = {str(path.parent.relative_to(ROOT)) for path in ROOT.rglob("kustomization.yaml")}
 
     assert directories <= told
+
+
+def test_queries_of_the_pages_name_metrics_that_the_server_exports(exported):
+    scaling = (REPOSITORY / "docs/scaling.md").read_text()
+    named = set(re.findall(r"\b(?:nv|signet|process)_[a-z_]+\b", PAGE + scaling))
+
+    assert len(named) > 2
+    assert named <= {*exported, *(name.removesuffix("_total") for name in exported)}

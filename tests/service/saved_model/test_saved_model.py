@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
@@ -60,6 +61,15 @@ def test_settings_that_differ_from_the_first_are_refused(monkeypatch):
 
     with pytest.raises(LoadError, match="intra_op_threads is 3, not 5"):
         saved_model.configure(RuntimeOptions(intra_op_threads=5))
+
+
+def test_without_a_place_for_temporary_files_it_is_said_what_to_mount(monkeypatch):
+    """A container with a read-only root and nothing at /tmp, in which TensorFlow cannot even be imported."""
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/proc/nowhere"])
+
+    with pytest.raises(LoadError, match=r"No usable temporary directory .*'/proc/nowhere'.* at /tmp .*TMPDIR"):
+        saved_model.configure(RuntimeOptions())
 
 
 def test_settings_are_in_the_environment_before_tensorflow_reads_them():

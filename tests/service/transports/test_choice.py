@@ -1,5 +1,3 @@
-import tempfile
-
 import pytest
 
 from service.errors import LoadError
@@ -53,15 +51,6 @@ def test_without_the_package_auto_takes_grpcio_and_native_is_an_error_that_names
     assert chosen() == ("grpcio", "the package pygrpc-native is not installed")
     with pytest.raises(LoadError, match="pygrpc-native is not installed"):
         chosen(transport="native")
-
-
-def test_without_a_place_for_its_socket_native_cannot_be_had(monkeypatch):
-    def nowhere():
-        raise FileNotFoundError(2, "No usable temporary directory found")
-
-    monkeypatch.setattr(tempfile, "gettempdir", nowhere)
-
-    assert chosen() == ("grpcio", "it needs a directory for a socket: No usable temporary directory found")
 
 
 def test_what_is_asked_for_is_taken():
