@@ -1,7 +1,9 @@
 """What many tests share: SavedModels are exported once per session."""
 
+import io
 import logging
 import os
+from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -53,6 +55,7 @@ class Export:
     model: Any  # as loaded; its signatures live no longer than it does
     training: Any = field(repr=False)
     held_out: Any = field(repr=False)
+    printed: str  # by the program that made it
 
     @property
     def signatures(self):
@@ -69,8 +72,9 @@ def digits(tmp_path_factory):
 
     directory = tmp_path_factory.mktemp("digits")
     training, held_out = load_pictures()
-    main([str(directory)])
-    return Export(directory, tf.saved_model.load(str(directory)), training, held_out)
+    with redirect_stdout(io.StringIO()) as printed:
+        main([str(directory)])
+    return Export(directory, tf.saved_model.load(str(directory)), training, held_out, printed.getvalue())
 
 
 @pytest.fixture(autouse=True)

@@ -44,3 +44,16 @@ def commands(block: Block) -> list[Command]:
     """Return the commands of a console block: lines that begin with ``$``, with the lines that follow."""
     _, *parts = re.split(r"^\$ ", block.text, flags=re.MULTILINE)
     return [Command(line, printed) for line, _, printed in (part.partition("\n") for part in parts)]
+
+
+def is_part_of(shown: str, printed: str) -> bool:
+    """Return whether a program printed the lines that a text shows of it, in their order, apart from the figures.
+
+    A line ``...`` stands for any others.
+    """
+    places = iter(_without_figures(printed).splitlines())
+    return all(line == "..." or line in places for line in _without_figures(shown).splitlines())
+
+
+def _without_figures(text: str) -> str:
+    return re.sub(r" *(?<!\w)[\d,.]*\d\b", " 0", text)

@@ -11,6 +11,9 @@ from clients.demo.quality import Quality
 
 _COUNTERS_TIMEOUT_S: Final = 5.0
 _POLL_S: Final = 0.05
+# So that the whole table is narrow enough to be read on a page.
+_TENSORS_WIDTH: Final = 32
+_ACCURACY_WIDTH: Final = 12
 
 
 @dataclass(frozen=True)
@@ -56,12 +59,12 @@ class Line:
 def to_table(lines: list[Line]) -> Table:
     """Return the lines as a table for the terminal."""
     table = Table(title="Every signature of one loaded model")
-    for heading in ("signature", "inputs -> outputs"):
-        table.add_column(heading, overflow="fold")
-    for heading in ("requests", "batches", "mean batch"):
+    table.add_column("signature", overflow="fold")
+    table.add_column("inputs -> outputs", overflow="fold", max_width=_TENSORS_WIDTH)
+    for heading in ("requests", "batches", "mean\nbatch"):
         table.add_column(heading, justify="right")
-    for heading in ("result", "accuracy"):
-        table.add_column(heading)
+    table.add_column("result")
+    table.add_column("accuracy", max_width=_ACCURACY_WIDTH)
     for line in lines:
         table.add_row(*line.cells())
     return table

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from tests.documents import blocks, is_part_of
+
 pytestmark = pytest.mark.end_to_end
 
 TIMEOUT_S = 180
@@ -50,6 +52,8 @@ def test_demo_gets_every_answer_right_and_keeps_the_model_where_it_is_told(tmp_p
     assert results == dict.fromkeys(SIGNATURES, "all right")
     assert "answers was right" in output
     assert (tmp_path / "digits" / "saved_model.pb").is_file()
+    (shown,) = [block for block in blocks("text") if block.file.name == "README.md"]
+    assert is_part_of(shown.text, output), output
 
 
 def test_demo_says_why_the_server_did_not_start_and_fails():

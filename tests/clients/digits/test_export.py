@@ -127,3 +127,9 @@ def test_debug_signatures_show_the_way_to_the_answers(digits, ask):
 def test_no_rows_are_a_legal_batch(ask):
     assert ask("predict", images=np.zeros([0, 8, 8], np.float32))["class"].shape == (0,)
     assert ask("predict_png", png=np.array([], np.object_).astype("S"))["class"].shape == (0,)
+
+
+def test_files_to_try_it_lie_beside_it(digits, ask):
+    shown = ask("predict_png", png=[(digits.directory / "digit.png").read_bytes()])["class"]
+    several = ask("predict", images=np.load(digits.directory / "pictures.npy"))["class"]
+    assert (*shown, *several) == (5, 5, 8, 3)
