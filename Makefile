@@ -4,9 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 MODEL ?=
 BENCH ?=
+MINUTES ?= 20
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo serve test test-fast test-slow fuzz faults bench bench-short image-check lint types tests format docs proto proto-check lock release perf-analyzer clean
+.PHONY: help install demo serve test test-fast test-slow fuzz faults soak bench bench-short image-check lint types tests format docs proto proto-check lock release perf-analyzer clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -51,6 +52,9 @@ fuzz: install ## Send 100,000 odd requests, other ones each time, to a server (1
 
 faults: install ## Break what can break around a server, and show what was promised and what was seen (minutes)
 	$(BIN)/pytest -m "slow or not slow" tests/end_to_end/faults
+
+soak: install ## Serve a load whose every answer is known, for MINUTES (20), and see that nothing drifts
+	$(BIN)/python -m tests.end_to_end.soak --minutes $(MINUTES)
 
 bench: install perf-analyzer ## Measure beside Triton (PEERS=its set-up) and beside the bare model (40 minutes)
 	$(BIN)/python -m clients.benchmarks $(BENCH)

@@ -2,86 +2,21 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import pytest
 import tritonclient.grpc as triton
 
 from clients.server_process import ServerProcess
-from tests.end_to_end.calls import call, rows, texts
+from tests.end_to_end.calls import call, rows
+from tests.end_to_end.checks import CHECKS
 from tests.end_to_end.conftest import START_S, STOP_S
 
 pytestmark = pytest.mark.end_to_end
 
 THREADS = 16
 MAX_ROWS = 7
-PROJECTION = np.arange(32, dtype=np.float32).reshape(4, 8)
-
-
-def embedded(x):
-    return np.concatenate([x[:, :1], (x @ PROJECTION)[:, 1:]], axis=1)
-
-
-def check_floats(function, output):
-    def check(client, first_id, count):
-        x = rows(count, first_id)
-        signature, expected = function(x)
-        np.testing.assert_allclose(call(client, "kit", {"x": x}, signature)[output], expected, rtol=1e-5)
-
-    return check
-
-
-def check_wide(client, first_id, count):
-    x = rows(count, first_id, columns=6)
-    np.testing.assert_array_equal(call(client, "kit", {"x": x}, "wide")["y"], x[:, [0, 5]])
-
-
-def check_tokens(client, first_id, count):
-    ids = first_id + np.arange(count * (1 + first_id % 4), dtype=np.int64).reshape(count, -1)
-    np.testing.assert_array_equal(call(client, "kit", {"ids": ids}, "tokens")["total"], ids.sum(axis=1))
-
-
-def check_text(client, first_id, count):
-    sent = texts(*(b"%d\0" % (first_id + row) for row in range(count)))
-    assert call(client, "kit", {"text": sent}, "text")["text"].tolist() == sent.tolist()
-
-
-def check_info(client, _first_id, _count):
-    assert call(client, "kit", {}, "info")["build"] == b"kit 1"
-
-
-def check_filter(client, first_id, count):
-    x = rows(count, first_id)
-    x[::2, 0] *= -1
-    np.testing.assert_array_equal(call(client, "kit", {"x": x}, "filter")["kept"], x[x[:, 0] > 0])
-
-
-def check_scale(client, first_id, count):
-    x, k = rows(count, first_id), np.array(first_id % 5, np.float32)
-    np.testing.assert_array_equal(call(client, "kit", {"x": x, "k": k}, "scale")["y"], x * k)
-
-
-def check_many(client, first_id, count):
-    x = rows(count, first_id)
-    for name, array in call(client, "kit", {"x": x}, "many").items():
-        number = float(name.removeprefix("out_"))
-        np.testing.assert_array_equal(array, np.stack([x[:, 0], np.full(count, number)], axis=1))
-
-
-CHECKS = [
-    check_floats(lambda x: (None, x[:, :2] * 10), "y"),
-    check_floats(lambda x: ("embed", embedded(x)), "z"),
-    check_floats(lambda x: ("mean", x.mean()), "m"),
-    check_floats(lambda x: ("picky", x[:, :2] * 10), "y"),
-    check_floats(lambda x: ("slow", x[:, :2] * 10), "y"),
-    check_wide,
-    check_tokens,
-    check_text,
-    check_info,
-    check_filter,
-    check_scale,
-    check_many,
-]
 
 
 def send_mix(address, total):
@@ -93,7 +28,8 @@ def send_mix(address, total):
         with triton.InferenceServerClient(address) as client:
             for index in range(total // THREADS):
                 check = CHECKS[random.integers(len(CHECKS))]
-                check(client, 1 + thread * 1_000_000 + index * 10, int(random.integers(1, MAX_ROWS + 1)))
+                ask = partial(call, client, "kit")
+                check(ask, 1 + thread * 1_000_000 + index * 10, int(random.integers(1, MAX_ROWS + 1)))
 
     with ThreadPoolExecutor(THREADS) as pool:
         list(pool.map(work, range(THREADS)))
