@@ -12,6 +12,9 @@ _COMPRESSION_LEVELS: Final = {
     ResponseCompression.HIGH: 3,
 }
 
+_PING_TIMEOUT_MS: Final = 60_000
+"""After which gRPC closes a connection on which a ping of its own, such as one that measures it, was not answered."""
+
 
 def channel_options(settings: Settings) -> list[tuple[str, int]]:
     """Return the channel arguments that a grpcio server gets from its options."""
@@ -25,6 +28,11 @@ def channel_options(settings: Settings) -> list[tuple[str, int]]:
         ("grpc.http2.max_ping_strikes", settings.grpc_http2_max_ping_strikes),
         ("grpc.default_compression_level", _COMPRESSION_LEVELS[settings.grpc_infer_response_compression_level]),
     ]
+    # While another ping is on its way gRPC sends none for keepalive, so a client that died with calls would be kept
+    # for that ping's own time.
+    silence_ms = settings.grpc_keepalive_time + settings.grpc_keepalive_timeout
+    if silence_ms < _PING_TIMEOUT_MS:
+        options.append(("grpc.http2.ping_timeout_ms", silence_ms))
     # gRPC knows no number that means never, Triton's option does.
     if settings.grpc_max_connection_age:
         options.append(("grpc.max_connection_age_ms", settings.grpc_max_connection_age))

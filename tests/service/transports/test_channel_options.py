@@ -215,6 +215,13 @@ def test_zero_means_that_connections_may_grow_old():
     assert names.isdisjoint({"grpc.max_connection_age_ms", "grpc.max_connection_age_grace_ms"})
 
 
+@pytest.mark.parametrize(("time_ms", "timeout_ms", "own_pings_ms"), [(1000, 500, 1500), (50_000, 20_000, None)])
+def test_pings_of_grpc_itself_never_wait_longer_than_those_for_keepalive(time_ms, timeout_ms, own_pings_ms):
+    settings = Settings(grpc_keepalive_time=time_ms, grpc_keepalive_timeout=timeout_ms)
+
+    assert dict(channel_options(settings)).get("grpc.http2.ping_timeout_ms") == own_pings_ms
+
+
 @pytest.mark.parametrize(
     ("setting", "argument"),
     [
