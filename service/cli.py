@@ -3,6 +3,7 @@
 import faulthandler
 import inspect
 import json
+import os
 import sys
 from collections.abc import Callable, Container
 from enum import Enum
@@ -16,7 +17,7 @@ from pydantic.fields import FieldInfo
 from rich.console import Console
 
 import service
-from service import inspection, logs, tensorflow_serving_flags
+from service import environment, inspection, logs, tensorflow_serving_flags
 from service.core_dumps import forbid_core_dumps
 from service.errors import LoadError
 from service.further_commands import OpenGroup
@@ -72,6 +73,8 @@ def _settings_command(run: Callable[[Settings], None]) -> Callable[..., None]:
         given = {name: value for name, value in options.items() if value not in (None, [])}
         if paths:
             given["model_repository"] = [*paths, *given.get("model_repository", ())]
+        for warning in environment.clean(os.environ, Settings.model_fields):
+            typer.echo(f"signet: {warning}", err=True)
         try:
             settings = Settings(**given)
         except ValidationError as error:
@@ -118,7 +121,7 @@ def _flag(name: str) -> str:
 
 
 def _variable(name: str) -> str:
-    return f"SIGNET_{name.upper()}"
+    return f"{environment.PREFIX}{name.upper()}"
 
 
 def _metavar(value_type: object) -> str:

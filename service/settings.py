@@ -11,6 +11,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from batching.options import Oversize
 from service.config_completion import ConfigDefaults
 from service.devices import DeviceChoice, GpuAllocator
+from service.environment import PREFIX
 from service.instance_groups import MAX_INSTANCES
 from service.logs import LogFormat, LogOptions
 from service.model_scan import ModelScan
@@ -78,7 +79,7 @@ SWITCHES: Final = frozenset({"disable_auto_complete_config"})
 class Settings(BaseSettings):
     """Options of ``signet serve``. Names are Triton's where Triton has the option; units stand in the names."""
 
-    model_config = SettingsConfigDict(env_prefix="SIGNET_", env_ignore_empty=True, frozen=True, extra="forbid")
+    model_config = SettingsConfigDict(env_prefix=PREFIX, env_ignore_empty=True, frozen=True, extra="forbid")
 
     model_repository: Annotated[tuple[Path, ...], NoDecode] = Field(
         (), description="A model or a directory of models, in any layout; may be repeated, like the PATH arguments."

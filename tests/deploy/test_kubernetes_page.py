@@ -46,8 +46,10 @@ def test_the_overlay_builds_with_its_images_and_options(tmp_path):
     (tmp_path / "kustomization.yaml").write_text(here)
 
     built = pod(kustomize(tmp_path), image="registry.example/signet")
+    (models,) = [volume for volume in built.spec["volumes"] if volume["name"] == "models"]
 
     assert built.server["image"] == "registry.example/signet:0.1.0"
+    assert models["image"]["reference"] == "registry.example/clip:7"
     named = {name.removeprefix("SIGNET_").lower() for name in built.environment}
     assert "default_signature" in named
     assert named <= set(Settings.model_fields)

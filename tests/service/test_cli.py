@@ -151,6 +151,12 @@ def test_wrong_value_of_the_environment_is_told_under_the_variables_name(monkeyp
     assert "--exit-on-error" not in line
 
 
+def test_a_service_that_kubernetes_tells_of_does_not_stop_the_server(monkeypatch):
+    monkeypatch.setenv("SIGNET_GRPC_PORT", "tcp://10.96.0.7:8001")
+
+    assert read() == Settings()
+
+
 def test_unknown_option_names_itself_on_one_line():
     result = CliRunner().invoke(cli.app, ["serve", "--grpc-prot", "1"])
 
