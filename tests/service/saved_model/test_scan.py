@@ -59,7 +59,7 @@ def dataset(make):
 # What every SavedModel does. --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "effects"])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("effects", "faults", "notes")])
 def test_ordinary_models_are_not_told_of(kind, exports):
     assert scan(read(from_meta_graph, exports(kind))) == []
 
