@@ -96,4 +96,4 @@ def _ask_block(subject: Subject, part: int) -> bool:
 
 
 def _listed(held: Mapping[str, float]) -> str:
-    return ", ".join(f"{place} {mib:.0f} MiB" for place, mib in held.items())
+    return ", ".join(f"{place} {mib:.0f} MiB" for place, mib in held.items()) or "unknown"

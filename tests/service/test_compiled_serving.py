@@ -6,6 +6,8 @@ import random
 import numpy as np
 import pytest
 
+from service import saved_model
+from service.devices import DeviceChoice
 from service.layouts import ModelSource
 from service.loading import VersionLoader
 from service.repository import Repository
@@ -18,6 +20,11 @@ signatures {
   key: "serving_default"
   value { max_batch_size: 8 xla: "on" %s }
 }
+"""
+
+PARTS = """
+parameters { key: "xla" value { string_value: "auto" } }
+signatures { key: "serving_default" value { max_batch_size: 8 allowed_batch_sizes: [ 2, 8 ] } }
 """
 
 
@@ -44,18 +51,43 @@ def compilations(served):
     return {labels[0]: int(count) for (name, *labels), count in samples(served).items() if "xla_compilations" in name}
 
 
-@pytest.mark.parametrize(("sizes", "count"), [("allowed_batch_sizes: [ 2, 8 ]", 2), ("", 4)], ids=["given", "doubling"])
-def test_each_allowed_size_is_compiled_once_and_none_after_ready(serve, sizes, count):
-    served = serve(CONFIG % sizes)
-    before = compilations(served)
-
+def ask_random_sizes(served):
+    """Send requests of 1 to 20 rows, all at once, and return what was sent and answered."""
     chosen = random.Random(1)
     waiting = []
     for _ in range(100):
         x = np.full((chosen.randint(1, 20), 4), chosen.randint(0, 9), np.float32)
         waiting.append((x, served.submit(message({"x": x}))[0]))
-    answers = [(x, outputs(answer.wait())["y"]) for x, answer in waiting]
+    return [(x, outputs(answer.wait())["y"]) for x, answer in waiting]
 
-    assert before == {"serving_default": count}
+
+def is_right(x, y):
+    """Whether each of the equal rows is answered, and all alike."""
+    return np.shape(y)[0] == len(x) and np.ptp(np.asarray(y), axis=0).max() < 1e-3
+
+
+@pytest.mark.parametrize("device", ["cpu", "cpu:0,1"])
+@pytest.mark.parametrize(("sizes", "count"), [("allowed_batch_sizes: [ 2, 8 ]", 2), ("", 4)], ids=["given", "doubling"])
+def test_each_allowed_size_is_compiled_once_on_each_device_and_none_after_ready(
+    serve, monkeypatch, sizes, count, device
+):
+    devices = DeviceChoice.parse(device).cpus()
+    monkeypatch.setattr(saved_model, "devices", lambda: devices)
+
+    served = serve(CONFIG % sizes)
+    before = compilations(served)
+    answers = ask_random_sizes(served)
+
+    assert before == {"serving_default": count * len(devices)}
     assert compilations(served) == before
-    assert all(np.shape(y)[0] == len(x) and np.ptp(np.asarray(y), axis=0).max() < 1e-3 for x, y in answers)
+    assert all(is_right(x, y) for x, y in answers)
+
+
+def test_parts_that_tensorflow_chooses_are_compiled_before_ready(serve):
+    served = serve(PARTS)
+    before = compilations(served)
+    answers = ask_random_sizes(served)
+
+    assert before["serving_default"] >= 2
+    assert compilations(served) == before
+    assert all(is_right(x, y) for x, y in answers)
