@@ -7,6 +7,7 @@ signature would answer a caller differently depending on who else asks, so its r
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import cache
 from types import MappingProxyType
 from typing import Final
 
@@ -37,9 +38,9 @@ def probe_signatures(
 ) -> dict[str, Signature]:
     """Return the signatures of a servable, those whose rows mix marked as such, with a warning for each.
 
-    Distinct random rows are run each alone, twice, and then together. A difference that the two lone runs do not show
-    means that rows mix. Only pure signatures are probed, and of those that take strings, which cannot be made up, only
-    the ones with rows to try.
+    Distinct random rows are run each alone, and then together. A difference that a second run alone does not show means
+    that rows mix. Only pure signatures are probed, and of those that take strings, which cannot be made up, only the
+    ones with rows to try.
 
     Args:
         servable: whose signatures are run.
@@ -93,8 +94,11 @@ def _find_mixing(servable: Servable, signature: Signature, rows: Arrays) -> str 
         inputs = {name: array[start:stop] for name, array in rows.items()}
         return servable.run(signature.name, inputs, outputs)
 
+    @cache
+    def again(row: int) -> Arrays:
+        return run(row, row + 1)
+
     alone = [run(row, row + 1) for row in range(count)]
-    again = [run(row, row + 1) for row in range(count)]
     together = run(0, count)
     for spec in signature.outputs:
         name, tolerance = spec.name, _HALF_TOLERANCE if spec.datatype.name in ("FP16", "BF16") else _TOLERANCE
@@ -102,7 +106,7 @@ def _find_mixing(servable: Servable, signature: Signature, rows: Arrays) -> str 
             return f"output '{name}' has shape {list(together[name].shape)} for {count} rows"
         for row in range(count):
             difference = relative_difference(alone[row][name], together[name][row : row + 1])
-            if difference > tolerance >= relative_difference(alone[row][name], again[row][name]):
+            if difference > tolerance >= relative_difference(alone[row][name], again(row)[name]):
                 return f"rows mix: output '{name}' of a row differs by {difference:.3g} when it runs with others"
     return None
 

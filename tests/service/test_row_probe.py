@@ -23,7 +23,7 @@ def test_independent_rows_stay_batchable():
     found, servable = probed(lambda inputs: {"y": inputs["x"] * 2})
 
     assert found.batchable
-    assert len(servable.runs) == 7
+    assert len(servable.runs) == 4
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_strings_without_dims_behind_the_rows_are_compared_too():
     )
 
     assert found.batchable
-    assert len(servable.runs) == 7
+    assert len(servable.runs) == 4
 
 
 def test_last_bits_of_a_float_may_differ():
@@ -130,7 +130,7 @@ def test_strings_are_probed_with_the_rows_of_samples():
     rows = distinct_rows([words(b"a"), words(b"b")])
 
     assert "rows mix: output 'y'" in probe_signatures(servable, model="m", rows={"s": rows})["s"].why_not_batchable
-    assert [size for _, size, _ in servable.runs] == [1, 1, 1, 1, 2]
+    assert [size for _, size, _ in servable.runs] == [1, 1, 2, 1]
 
 
 def test_rows_to_probe_with_are_different_ones_of_one_shape():
