@@ -26,6 +26,7 @@ from service.precision_check import ReferenceRun, log_differences, reference_run
 from service.row_probe import distinct_rows, probe_signatures
 from service.servable import Servable
 from service.settings import Settings
+from service.timed_steps import timed
 from service.warm_up import warm_up
 from service.warm_up_samples import Sample, read_samples
 
@@ -137,7 +138,8 @@ class VersionLoader:
         with ExitStack() as undone_on_failure:
             undone_on_failure.callback(servable.close)
             if reference is None:
-                completed, samples = _complete(config, servable, model_directory(directory), name, defaults)
+                with timed("probing the rows"):
+                    completed, samples = _complete(config, servable, model_directory(directory), name, defaults)
             else:
                 completed, samples = reference.completed, reference.samples
                 log_differences(servable, reference.runs, model=name)

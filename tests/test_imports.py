@@ -41,6 +41,7 @@ LAYERS = [
         "optimizations",
         "wire",
         "tracing",
+        "timed_steps",
     },
     {
         *("signature", "parameters", "raw_tensor", "layouts", "status", "shared_memory", "system_region"),

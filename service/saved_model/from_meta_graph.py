@@ -7,6 +7,7 @@ cover them; the readiness check finds those, and ``from_object_graph`` is tried.
 from collections.abc import Mapping
 from pathlib import Path
 
+from tensorflow.core.framework.node_def_pb2 import NodeDef
 from tensorflow.core.protobuf.meta_graph_pb2 import MetaGraphDef
 
 from service.saved_model.blueprint import Blueprint, SetupStep
@@ -52,8 +53,15 @@ def _restore(path: Path, meta_graph: MetaGraphDef, assets: Mapping[str, str]) ->
 
 
 def _initialize(meta_graph: MetaGraphDef, assets: Mapping[str, str]) -> tuple[SetupStep, ...]:
-    node = _init_node(meta_graph)
-    return () if node is None else (SetupStep("running the init op", (node,), assets),)
+    name = _init_node(meta_graph)
+    if name is None or any(node.name == name and _does_nothing(node) for node in meta_graph.graph_def.node):
+        return ()
+    return (SetupStep("running the init op", (name,), assets),)
+
+
+def _does_nothing(node: NodeDef) -> bool:
+    """Whether a node only stands for an init op, as it does in a model without tables; even that would take a run."""
+    return node.op == "NoOp" and not node.input
 
 
 def _init_node(meta_graph: MetaGraphDef) -> str | None:

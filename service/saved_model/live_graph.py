@@ -1,8 +1,9 @@
 """A blueprint brought to life: graph imported, state restored, every signature checked."""
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
+import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework.graph_pb2 import GraphDef
 
@@ -27,6 +28,7 @@ from service.saved_model.signature_defs import BoundSignature
 from service.saved_model.signature_runner import SignatureRunner
 from service.saved_model.state_check import State, StateCheck
 from service.signature import Effect
+from service.timed_steps import timed
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +57,8 @@ class LiveGraph:
         self.runners: dict[str, Runner] = {}
         self._device = device
         self._optimizations = optimizations or Optimizations()
-        graph, self.failures = import_served(blueprint, device)
+        with timed("importing the graph"):
+            graph, self.failures = import_served(blueprint, device)
         self._session = new_session(graph, device, self._optimizations)
         imported = {name: bound for name, bound in blueprint.signatures.items() if name not in self.failures}
         try:
@@ -75,10 +78,10 @@ class LiveGraph:
         call_depth = CallDepth(index)
         states = _states(imported, index)
         compiled = self._compile(imported, blueprint.graph, call_depth)
-        check = StateCheck(self._session, states.values())
-        self._assign(blueprint.constants)
-        self._set_up(blueprint.setup)
-        check.ask()
+        check = StateCheck(self._session, states.values(), after=self._operations(blueprint.setup[-1:]))
+        with timed("setting up the state"):
+            self._assign(blueprint.constants)
+            self._set_up(blueprint.setup, check)
         for name, bound in imported.items():
             reason = check.why_not_ready(states[name])
             if reason is None:
@@ -86,7 +89,8 @@ class LiveGraph:
             else:
                 self.failures[name] = reason
         self._session.graph.finalize()
-        self._prepare()
+        with timed("preparing the signatures"):
+            self._prepare()
 
     def close(self) -> None:
         """Free the Session, and with its last reference the weights."""
@@ -102,17 +106,26 @@ class LiveGraph:
             assign, placeholder = assignments.pop()
             self._session.run(assign, {placeholder: constants.pop().value})
 
-    def _set_up(self, steps: Iterable[SetupStep]) -> None:
-        for step in steps:
-            try:
-                self._session.run([self._session.graph.get_operation_by_name(node) for node in step.nodes], step.feeds)
-            except tf.errors.ResourceExhaustedError:
-                raise
-            except (tf.errors.DataLossError, tf.errors.OutOfRangeError) as error:
-                text = f"{step.purpose} failed, a file is cut or damaged: {shorten(error.message)}"
-                raise BrokenFilesError(text) from error
-            except tf.errors.OpError as error:
-                raise LoadError(f"{step.purpose} failed: {shorten(error.message)}") from error
+    def _operations(self, steps: Iterable[SetupStep]) -> list[tf.Operation]:
+        return [self._session.graph.get_operation_by_name(node) for step in steps for node in step.nodes]
+
+    def _set_up(self, steps: Sequence[SetupStep], check: StateCheck) -> None:
+        """Run the steps; find out in the last one's run which variables have a value then."""
+        for step in steps[:-1]:
+            self._run_step(step, [])
+        check.hear(self._run_step(steps[-1], check.questions) if steps else self._session.run(check.questions))
+
+    def _run_step(self, step: SetupStep, questions: list[tf.Tensor]) -> list[np.bool_]:
+        try:
+            answers: list[np.bool_] = self._session.run((self._operations([step]), questions), step.feeds)[1]
+        except tf.errors.ResourceExhaustedError:
+            raise
+        except (tf.errors.DataLossError, tf.errors.OutOfRangeError) as error:
+            text = f"{step.purpose} failed, a file is cut or damaged: {shorten(error.message)}"
+            raise BrokenFilesError(text) from error
+        except tf.errors.OpError as error:
+            raise LoadError(f"{step.purpose} failed: {shorten(error.message)}") from error
+        return answers
 
     def _compile(
         self, signatures: Mapping[str, BoundSignature], graph_def: GraphDef, call_depth: CallDepth

@@ -26,6 +26,7 @@ from service.saved_model.sessions import prepare_tensorflow
 from service.saved_model.shared_graphs import SharedGraphs
 from service.saved_model.signature_defs import BoundSignature, bind_signatures
 from service.signature import Signature
+from service.timed_steps import timed
 
 logger = logging.getLogger(__name__)
 
@@ -88,7 +89,8 @@ def load(
 def _load(path: Path, model: str, version: int, options: GraphOptions, judge: ModelJudge) -> ServedGraph:
     warn_if_too_large(path, model=model, version=version)
     exported = MetaGraphFile(path, options.tags)
-    bound, refused = bind_signatures(exported.look())
+    with timed("reading the graph"):
+        bound, refused = bind_signatures(exported.look())
     if not bound:
         raise LoadError(f"{path}: no signature can be served; {_list_reasons(refused) or 'the SavedModel has none'}")
     graph, failures = _serve_most(exported, options, bound, judge)
@@ -146,7 +148,9 @@ def _bring_to_life(
             be tried then.
     """
     try:
-        graph = Copies(_read(way, exported, options, bound, judge), options)
+        with timed("looking through the graph"):
+            blueprint = _read(way, exported, options, bound, judge)
+        graph = Copies(blueprint, options)
     except (BrokenFilesError, DeviceMemoryError, ModelRefusedError) as error:
         raise LoadError(f"{exported.path}: {error}") from error
     except LoadError as error:

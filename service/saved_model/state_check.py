@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import tensorflow as tf
 
 from service.saved_model.model_errors import shorten
@@ -21,25 +22,43 @@ class State:
 class StateCheck:
     """Knows of all the state that it was made for whether it is ready.
 
-    Everything is asked in one run: a Session goes over its whole graph again for each new node and each new fetch. One
-    by one, the variables of EfficientNet-B0 took longer than all the rest of its load. For the same reason the nodes
-    that ask are best added before the Session's first run.
+    A Session goes over its whole graph again for each new node and each new fetch, which takes a quarter of the load of
+    EfficientNet-B0. So the nodes that ask are added before the Session's first run, and variables are asked in a run
+    that takes place anyway.
+
+    Attributes:
+        questions: about the variables. They are to be fetched in the run that gives the state its values, or its last
+            part, and are answered after that.
     """
 
-    def __init__(self, session: tf.compat.v1.Session, states: Iterable[State]) -> None:
-        """Add the nodes that ask; ``ask`` runs them."""
+    def __init__(
+        self, session: tf.compat.v1.Session, states: Iterable[State], *, after: Iterable[tf.Operation] = ()
+    ) -> None:
+        """Add the nodes that ask.
+
+        Args:
+            session: that has the state.
+            states: what may be asked for.
+            after: what ends the set-up of the state.
+        """
         self._session = session
         states = list(states)
         variables = dict.fromkeys(name for state in states for name in state.variables)
         tables = dict.fromkeys(name for state in states for name in state.tables)
         with session.graph.as_default():
-            self._initialized = {name: self._is_initialized(name) for name in variables}
+            with tf.control_dependencies(list(after)):
+                self._initialized = {name: self._is_initialized(name) for name in variables}
             self._found = {name: self._find(name) for name in tables}
+        self.questions: list[tf.Tensor] = list(self._initialized.values())
         self._reasons: dict[str, str] = {}
 
-    def ask(self) -> None:
-        """Find out what is ready."""
-        self._reasons = self._why_no_variables(self._initialized) | self._why_no_tables(self._found)
+    def hear(self, answers: Iterable[np.bool_]) -> None:
+        """Take the answers to the questions, and ask the tables, whose answer may be a failure."""
+        self._reasons = {
+            name: f"the variable {name!r} is read, but neither the checkpoint nor the init op gives it a value"
+            for name, is_initialized in zip(self._initialized, answers, strict=True)
+            if not is_initialized
+        } | self._why_no_tables(self._found)
 
     def why_not_ready(self, state: State) -> str | None:
         """Return the first node that has no value, with the reason; None when all are ready."""
@@ -59,14 +78,6 @@ class StateCheck:
         handle = table.outputs[0]
         find = tf.raw_ops.LookupTableFindV2 if handle.dtype == tf.resource else tf.raw_ops.LookupTableFind
         return find(table_handle=handle, keys=keys, default_value=default)
-
-    def _why_no_variables(self, initialized: dict[str, tf.Tensor]) -> dict[str, str]:
-        answers = self._session.run(list(initialized.values()))
-        return {
-            name: f"the variable {name!r} is read, but neither the checkpoint nor the init op gives it a value"
-            for name, is_initialized in zip(initialized, answers, strict=True)
-            if not is_initialized
-        }
 
     def _why_no_tables(self, found: dict[str, tf.Tensor]) -> dict[str, str]:
         try:
