@@ -3,8 +3,6 @@
 import contextlib
 import re
 import signal
-import subprocess
-import sys
 import time
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +14,7 @@ from clients.server_process import ServerProcess
 from tests.deploy.manifests import pod, resources
 from tests.end_to_end.calls import call, rows
 from tests.end_to_end.conftest import START_S, STOP_S
+from tests.end_to_end.kubelet import Kubelet
 
 pytestmark = pytest.mark.end_to_end
 
@@ -43,30 +42,6 @@ def url(sidecar, tmp_path, monkeypatch):
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     return socket
-
-
-class Kubelet:
-    """Its probes, in a process of their own; ``heard`` are the statuses by service, each when it was news."""
-
-    def __init__(self, address, *services):
-        self.heard = {service: [] for service in services}
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.end_to_end.kubelet", address, *services], stdout=subprocess.PIPE, text=True
-        )
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *error):
-        self._process.kill()
-        self._process.communicate()
-
-    def wait_until_heard(self, service, *statuses):
-        """Return when the probes of a service have had these results in this order, and no other."""
-        while (heard := self.heard[service]) != list(statuses):
-            assert heard == list(statuses[: len(heard)])
-            of, status = self._process.stdout.readline().split()
-            self.heard[of].append(status)
 
 
 def test_from_a_killed_predecessor_to_the_end_of_the_pod(sidecar, export, url, tmp_path):
