@@ -49,11 +49,12 @@ def commands(block: Block) -> list[Command]:
 def is_part_of(shown: str, printed: str) -> bool:
     """Return whether a program printed the lines that a text shows of it, in their order, apart from the figures.
 
-    A line ``...`` stands for any others.
+    A line ``...`` stands for any others, and a figure that is not known is a ``-``.
     """
     places = iter(_without_figures(printed).splitlines())
     return all(line == "..." or line in places for line in _without_figures(shown).splitlines())
 
 
 def _without_figures(text: str) -> str:
-    return re.sub(r" *(?<!\w)[\d,.]*\d\b", " 0", text)
+    without = re.sub(r"(?<![\w.,])([\d.,]*\d|-)(?![\w.,])", "0", text)
+    return re.sub(r" +", " ", re.sub(r" +$", "", without, flags=re.MULTILINE))

@@ -1,5 +1,6 @@
 """A connection to the server, and how a command that talks to it fails."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Final
@@ -30,6 +31,8 @@ DEFAULT_URL: Final = "127.0.0.1:8001"
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs in place of text for people.")]
 
 _LOOK_TIMEOUT_S: Final = 5.0
+_NO_ID: Final = "[request id: <id_unknown>] "
+_NO_GRPC: Final = re.compile("http1|parsing HTTP/2", re.IGNORECASE)
 _AWAY: Final = {"StatusCode.UNAVAILABLE", "StatusCode.DEADLINE_EXCEEDED"}
 
 
@@ -65,6 +68,8 @@ def connect(url: str) -> Iterator[InferenceServerClient]:
 
 def unreachable(url: str, error: InferenceServerException) -> Failure:
     """Return the failure of a first call."""
+    if _NO_GRPC.search(str(error.message())):
+        return Failure(f"what listens at {url} does not speak gRPC; `signet serve` does at port 8001", UNREACHABLE)
     if error.status() in _AWAY:
         return Failure(
             f"no server answers at {url}; start one with `signet serve`, or say --url HOST:PORT", UNREACHABLE
@@ -75,5 +80,5 @@ def unreachable(url: str, error: InferenceServerException) -> Failure:
 def text_of(error: InferenceServerException) -> str:
     """Return status and text of a refusal in one line, such as ``NOT_FOUND: Request for unknown model ...``."""
     status = (error.status() or "").removeprefix("StatusCode.")
-    text = " ".join(str(error.message()).split())
+    text = " ".join(str(error.message()).replace(_NO_ID, "").split())
     return f"{status}: {text}" if status else text

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tritonclient.grpc import InferenceServerClient
+from tritonclient.utils import InferenceServerException
 
-from clients.command_line.connection import Failure
+from clients.command_line.connection import Failure, text_of
 from clients.command_line.tensors import TensorSpec
 
 _SIGNATURES: Final = "signatures"
@@ -43,16 +44,26 @@ def describe(client: InferenceServerClient, model: str, signature: str | None) -
     """Ask what a signature takes and gives.
 
     Raises:
-        Failure: there is no such signature, or none is named and there is no default; the text lists what there is.
-        InferenceServerException: there is no such model.
+        Failure: there is no such model or signature, or none is named and there is no default; the text lists what
+            there is.
     """
-    names = signature_names(client, model)
+    names = _known_names(client, model)
     if signature and names and signature not in names:
         raise Failure(f"model '{model}' has no signature '{signature}'; it has: {', '.join(names)}")
     metadata = client.get_model_metadata(f"{model}:{signature}" if signature else model)
     if not metadata.outputs:
         raise Failure(f"model '{model}' has no default signature; say --signature NAME, one of: {', '.join(names)}")
     return Target(model, signature, _specs(metadata.inputs), _specs(metadata.outputs))
+
+
+def _known_names(client: InferenceServerClient, model: str) -> list[str]:
+    try:
+        return signature_names(client, model)
+    except InferenceServerException as error:
+        if error.status() != "StatusCode.NOT_FOUND":
+            raise
+        models = sorted({entry.name for entry in client.get_model_repository_index().models})
+        raise Failure(f"{text_of(error)}; there are: {', '.join(models) or 'no models'}") from None
 
 
 def signature_names(client: InferenceServerClient, model: str) -> list[str]:

@@ -78,8 +78,9 @@ def _ask(client: InferenceServerClient, target: Target, arrays: dict[str, np.nda
     try:
         return client.infer(target.model, inputs, parameters=target.parameters, client_timeout=timeout_s)
     except InferenceServerException as error:
-        hint = f"; {target}" if error.status() == "StatusCode.INVALID_ARGUMENT" else ""
-        raise Failure(f"{text_of(error)}{hint}") from None
+        text = text_of(error)
+        is_about_inputs = error.status() == "StatusCode.INVALID_ARGUMENT" and "signature takes" not in text
+        raise Failure(f"{text}; {target}" if is_about_inputs else text) from None
 
 
 def _as_object(result: InferResult) -> dict[str, object]:

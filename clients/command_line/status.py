@@ -3,13 +3,13 @@
 import json
 import sys
 import time
-from collections.abc import Iterator
-from typing import Annotated
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from typing import Annotated, Final
 
 import typer
 from rich.console import Console, Group
 from rich.live import Live
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 from tritonclient.grpc import InferenceServerClient
@@ -19,7 +19,18 @@ from clients.command_line.connection import DEFAULT_URL, AsJson, Url, connect
 from clients.command_line.metrics import default_url
 from clients.command_line.observation import Observation, observe
 
-_HEADINGS = ("waiting", "requests", "failed", "requests/s", "rows/run", "queue ms", "mean ms", "p50 ms", "p99 ms")
+_HEADINGS: Final = (
+    "waiting",
+    "requests",
+    "failed",
+    "per\nsecond",
+    "rows\n/run",
+    "queue\nms",
+    "mean\nms",
+    "p50\nms",
+    "p99\nms",
+)
+_WIDTH_OF_LOGS: Final = 160
 
 Look = tuple[Observation | None, Observation]
 """What was seen before, and now."""
@@ -64,7 +75,7 @@ def _show(looks: Iterator[Look], *, live: bool, as_json: bool) -> None:
         for look in looks:
             typer.echo(json.dumps(_to_object(*look)))
         return
-    console = Console(width=None if sys.stdout.isatty() else 160)
+    console = Console(width=None if sys.stdout.isatty() else _WIDTH_OF_LOGS)
     if not live:
         console.print(*(_to_view(*look) for look in looks))
         return
@@ -81,20 +92,30 @@ def _to_object(before: Observation | None, now: Observation) -> dict[str, object
 
 
 def _to_view(before: Observation | None, now: Observation) -> Group:
-    table = Table()
-    for heading in ("model", "version", "signature"):
-        table.add_column(heading, overflow="fold")
-    for heading in _HEADINGS:
-        table.add_column(heading, justify="right")
-    for each in activities(before, now):
-        table.add_row(escape(each.model), each.version, escape(each.signature), *_figures(each))
     others = [version for version in now.versions if version.state != "READY"]
     lines = [Text(f"{each.model} {each.version} {each.state or 'not loaded'} {each.reason}") for each in others]
-    return Group(table, *lines)
+    return Group(_to_table(activities(before, now)), *lines)
+
+
+def _to_table(seen: Iterable[Activity]) -> Table:
+    """Return what fits a terminal of 80 columns: each model once, above its signatures; no digit is cut off."""
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
+    table.add_column("model, version\n signature", overflow="fold")
+    for heading in _HEADINGS:
+        table.add_column(heading, justify="right", overflow="fold", vertical="bottom")
+    for (model, version), its in groupby(seen, lambda each: (each.model, each.version)):
+        table.add_row(Text(f"{model}, {version}", style="bold"))
+        for each in its:
+            table.add_row(Text(f" {each.signature}"), *_figures(each))
+    return table
 
 
 def _figures(activity: Activity) -> Iterator[str]:
     counts = (activity.waiting, activity.requests, activity.failed)
     means = (activity.requests_per_s, activity.rows_per_run, activity.mean_queue_ms, activity.mean_ms)
     yield from ("-" if count is None else f"{count:,}" for count in counts)
-    yield from ("-" if value is None else f"{value:,.2f}" for value in (*means, activity.p50_ms, activity.p99_ms))
+    yield from map(_short, (*means, activity.p50_ms, activity.p99_ms))
+
+
+def _short(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.0f}" if value >= 1000 else f"{value:.2f}"

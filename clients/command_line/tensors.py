@@ -129,7 +129,9 @@ def _read_text(text: str, spec: TensorSpec) -> np.ndarray:
     try:
         value = json.loads(text)
     except ValueError:
-        raise InputError(f"input '{spec}': '{text[:40]}' is no JSON value") from None
+        raise InputError(
+            f"input '{spec}': '{text[:40]}' is no JSON value; numbers are written as 1.5 or [1, 2], files as @FILE"
+        ) from None
     return to_array(value, spec)
 
 

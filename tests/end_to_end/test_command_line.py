@@ -1,6 +1,7 @@
 """The commands that talk to a server, against a running one."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -77,8 +78,9 @@ def test_infer_prints_a_table(run):
     [
         (["infer", "digits"], ["no default signature", "embed_text, embeddings"]),
         (["infer", "digits", "-s", "predcit"], ["no signature 'predcit'", "predict, predict_png"]),
-        (["infer", "dogs"], ["NOT_FOUND", "'dogs'"]),
-        (["infer", "digits", "-s", "predict"], ["INVALID_ARGUMENT", "takes images FP32[-1,8,8]"]),
+        (["infer", "dogs"], ["NOT_FOUND", "'dogs'", "there are: digits, vocabulary"]),
+        (["infer", "digits", "-s", "predict"], ["INVALID_ARGUMENT", "takes: images FP32[-1,8,8]"]),
+        (["infer", "digits", "-s", "predict", "-i", "images=seven"], ["no JSON value", "[1, 2]", "@FILE"]),
         (["infer", "digits", "-s", "predict", "-i", "images=[[1,2]]"], ["[1,1,2]", "[-1,8,8]"]),
         (["infer", "digits", "-s", "predict", "-i", "image=1"], ["no input 'image'", "images FP32[-1,8,8]"]),
         (["bench", "digits", "-s", "predict_png"], ["first request failed", "Unknown image file format"]),
@@ -94,6 +96,15 @@ def test_refusals_are_one_line_with_what_to_do(run, arguments, texts):
     assert line.startswith("signet: ")
     for text in texts:
         assert text in line
+    assert line.count("FP32[-1,8,8]") <= 1
+    assert "id_unknown" not in line
+
+
+def test_port_of_another_protocol_is_told(run, digits_server):
+    result = run("status", "--once", url=digits_server.http_address)
+
+    assert result.exit_code == 3
+    assert result.stderr.startswith(f"signet: what listens at {digits_server.http_address} does not speak gRPC")
 
 
 @pytest.mark.parametrize("command", ["infer x", "status --once", "load x", "unload x", "bench x", "export-config x"])
@@ -156,8 +167,8 @@ def test_status_looks_again_until_it_is_stopped(digits_server):
 def test_status_is_a_table_for_people(run):
     output = run("status", "--once").output
 
-    assert "predict_png" in output
-    assert "rows/run" in output
+    assert re.search(r"^digits, 1 *$\n(^ .*\n)* predict_png +[-\d]+ +[\d,]+ +\d", output, re.MULTILINE)
+    assert max(map(len, (line.rstrip() for line in output.splitlines()))) <= 80
 
 
 def test_bench_counts_what_the_server_counts_and_writes_its_page(run, digits_server, tmp_path):
@@ -198,6 +209,7 @@ def test_unload_and_load_a_model(run, server):
     refused = run("load", "kit", url=server.address)
     assert refused.exit_code == 1
     assert "explicit model load / unload is not allowed" in refused.stderr
+    assert refused.stderr.endswith("; start the server with --model-control-mode explicit\n")
 
 
 def test_every_command_reaches_a_server_at_a_unix_socket(run, digits_server):

@@ -67,6 +67,15 @@ def test_page_and_status_show_what_model_statistics_say(page, digits_server, dig
     assert page.evaluate(f"{part('embeddings', '.inputs')}.textContent") == "images FP32[-1,8,8]"
 
 
+def test_charts_show_nothing_where_nothing_ran(page):
+    page.wait_for(f"{part('debug_embeddings', 'strong')}.textContent === '0'")  # the second look is the first rate
+    shown = page.evaluate(
+        "[...document.querySelectorAll('[data-signature=debug_embeddings] strong')].map(e => e.textContent)"
+    )
+
+    assert shown == ["0", "-", "-"]
+
+
 def test_form_tries_a_signature_with_json_and_with_a_picture(page, digits, tmp_path):
     (tmp_path / "digit.png").write_bytes(encode_png(digits.held_out.images[0]))
     for signature in ("embed_text", "predict_png", "predict"):

@@ -19,6 +19,8 @@ function make(tag, text, className) {
 const number = (value) =>
   value >= 100 ? Math.round(value).toLocaleString("en") : Number(value.toPrecision(3)).toLocaleString("en", { maximumFractionDigits: 3 });
 
+const count = (value) => value.toLocaleString("en");
+
 async function look() {
   if (!document.hidden) {
     try {
@@ -107,11 +109,10 @@ class Card {
     if (this.looks.length > KEPT) this.looks.shift();
     const isNew = !before || signature.requests < before.signature.requests; // counters start anew with a reload
     const since = (name) => (isNew ? 0 : signature[name] - before.signature[name]);
-    const seconds = isNew ? 1 : (now - before.now) / 1000;
-    const perRequest = since("requests") ? since("queue_ms") / since("requests") : 0;
-    this.charts[0].add(since("requests") / seconds, `${number(signature.requests)} answered`);
-    this.charts[1].add(since("runs") ? since("rows") / since("runs") : 0, `${number(signature.runs)} runs`);
-    this.charts[2].add(perRequest, `${number(signature.waiting)} waiting`);
+    const per = (name, others) => (others > 0 ? since(name) / others : null); // nothing is known where there was nothing
+    this.charts[0].add(per("requests", isNew ? 0 : (now - before.now) / 1000), `${count(signature.requests)} answered`);
+    this.charts[1].add(per("rows", since("runs")), `${count(signature.runs)} runs`);
+    this.charts[2].add(per("queue_ms", since("requests")), `${count(signature.waiting)} waiting`);
   }
 }
 
@@ -124,37 +125,50 @@ function badges(signature) {
     list.push(make("span", `not batched${reason}`, "badge"));
   }
   if (signature.effect !== "pure") list.push(make("span", signature.effect, "badge warn"));
-  if (signature.failed) list.push(make("span", `${number(signature.failed)} failed`, "badge bad"));
+  if (signature.failed) list.push(make("span", `${count(signature.failed)} failed`, "badge bad"));
   return list;
 }
 
+// The last two minutes; where a value is null there is a gap.
 class Chart {
   constructor(title) {
     this.values = [];
     this.element = make("figure");
-    this.now = make("strong", "0");
+    this.now = make("strong");
+    this.peak = make("span", "", "peak");
     this.total = make("small");
-    this.area = document.createElementNS(SVG, "polygon");
-    this.line = document.createElementNS(SVG, "polyline");
+    this.area = document.createElementNS(SVG, "path");
+    this.area.setAttribute("class", "area");
+    this.line = document.createElementNS(SVG, "path");
     const svg = document.createElementNS(SVG, "svg");
     svg.setAttribute("viewBox", `0 0 ${KEPT - 1} 40`);
     svg.setAttribute("preserveAspectRatio", "none");
     svg.setAttribute("role", "img");
-    svg.setAttribute("aria-label", title);
+    svg.setAttribute("aria-label", `${title} in the last two minutes`);
     svg.append(this.area, this.line);
-    this.element.append(make("figcaption", title), this.now, svg, this.total);
+    this.element.append(make("figcaption", title), this.now, svg, this.peak, this.total);
   }
 
   add(value, total) {
     this.values.push(value);
     if (this.values.length > KEPT) this.values.shift();
-    const highest = Math.max(...this.values, 1e-9);
-    const first = KEPT - this.values.length;
-    const points = this.values.map((each, i) => `${first + i},${(38 - (36 * each) / highest).toFixed(2)}`);
-    this.line.setAttribute("points", points.join(" "));
-    this.area.setAttribute("points", `${first},40 ${points.join(" ")} ${KEPT - 1},40`);
-    this.now.textContent = number(value);
+    const highest = Math.max(...this.values.filter((each) => each !== null), 0);
+    const runs = this.runs(highest || 1);
+    this.line.setAttribute("d", runs.map((points) => `M${points.join("L")}h.01`).join("")); // a lone value is a dot
+    this.area.setAttribute("d", runs.map((points) => `M${points[0][0]},40L${points.join("L")}L${points.at(-1)[0]},40Z`).join(""));
+    this.now.textContent = value === null ? "-" : number(value);
+    this.peak.textContent = highest ? number(highest) : "";
     this.total.textContent = total;
+  }
+
+  // The points [x, y] of each stretch without a gap.
+  runs(highest) {
+    const stretches = [[]];
+    this.values.forEach((value, i) => {
+      if (value === null) stretches.push([]);
+      else stretches.at(-1).push([KEPT - this.values.length + i, (38 - (36 * value) / highest).toFixed(2)]);
+    });
+    return stretches.filter((points) => points.length);
   }
 }
 
@@ -162,7 +176,7 @@ function fillForm(form, answer, signature) {
   const fields = signature.inputs.map((spec) => {
     const label = make("label", `${spec.text}${spec.optional ? " (may be left out)" : ""}`);
     const area = make("textarea");
-    area.placeholder = spec.datatype === "BYTES" ? '"a text", or a list of them' : "a JSON list of numbers";
+    area.placeholder = example(spec);
     area.spellcheck = false;
     area.name = spec.name;
     label.append(area);
@@ -182,6 +196,15 @@ function fillForm(form, answer, signature) {
     }
     button.disabled = false;
   });
+}
+
+// What one row looks like, where it is short enough to be read.
+function example(spec) {
+  if (spec.datatype === "BYTES") return "a text, or a JSON list of texts";
+  const inner = spec.shape && spec.shape[0] === -1 ? spec.shape.slice(1) : spec.shape;
+  const isShort = inner && inner.every((size) => size > 0) && inner.reduce((a, b) => a * b, 1) <= 16;
+  if (!isShort) return "a JSON list of numbers";
+  return JSON.stringify(inner.reduceRight((row, size) => Array(size).fill(row), spec.datatype === "BOOL" ? false : 0));
 }
 
 async function send(fields, answer, signature) {
