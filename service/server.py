@@ -105,6 +105,7 @@ class Server:
         self._access = make_access(settings.token_file, settings.admin_token_file, settings.grpc_restricted_protocol)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._loaded = False
+        self._loading: asyncio.Future[list[str]] | None = None
         self._draining = False
         self._stop = asyncio.Event()
         self._hurry = asyncio.Event()
@@ -188,9 +189,10 @@ class Server:
         """Load every model; return whether the server goes on."""
         problems: list[str] = []
         for source in sources:
-            if self._stop.is_set():
+            await self._load_or_stop(source.name)
+            if self._loading is None or not self._loading.done():
                 return False
-            problems += await asyncio.to_thread(self._repository.load, source.name)
+            problems += self._loading.result()
         if problems and self._settings.exit_on_error:
             raise LoadError("; ".join(problems))
         self._loaded = True
@@ -199,6 +201,16 @@ class Server:
         if self._settings.model_control_mode is ControlMode.POLL:
             self._poller.start()
         return True
+
+    async def _load_or_stop(self, name: str) -> None:
+        """Load a model, but no longer than until the server is told to end; what still loads then is left behind."""
+        self._loading = None
+        if self._stop.is_set():
+            return
+        self._loading = asyncio.ensure_future(asyncio.to_thread(self._repository.load, name))
+        stopping = asyncio.create_task(self._stop.wait())
+        await asyncio.wait({self._loading, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
 
     def _load_version(self, name: str, version: int, directory: Path, config: ModelConfig) -> ModelVersion:
         with _quick_switches():
@@ -233,6 +245,10 @@ class Server:
             self._uploads.close()
             _leave_running_models()
         await closing
+        if self._loading is not None and not self._loading.done():
+            # Python would wait for its thread, however long it takes. Nobody was promised anything of this model.
+            logger.warning("a model still loads; ending without it")
+            _leave(0)
         logger.info("stopped")
 
     async def _stop_transport(self, transport: Transport, grace_s: float) -> None:
@@ -274,5 +290,9 @@ def _quick_switches() -> Iterator[None]:
 def _leave_running_models() -> None:
     """End the process under a run or a load that does not end: neither can be stopped, and Python would wait for it."""
     logger.error("a model still runs after the drain timeout, or loads; ending without it")
+    _leave(1)
+
+
+def _leave(code: int) -> None:
     logging.shutdown()
-    os._exit(1)
+    os._exit(code)

@@ -6,6 +6,7 @@ import logging
 import os
 import re
 import signal
+import threading
 from contextlib import asynccontextmanager, closing
 
 import grpc
@@ -14,7 +15,9 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from tritonclient.grpc import aio as triton
 from tritonclient.utils import InferenceServerException
 
+from service import server
 from service.errors import LoadError
+from service.repository import Repository
 from service.server import Server
 from service.settings import Settings
 
@@ -118,6 +121,36 @@ def test_server_answers_during_the_drain_delay_and_a_second_signal_cuts_it_short
             terminate()
 
     asyncio.run(main())
+
+
+def test_signal_during_a_load_ends_the_server_without_it(unservable, tmp_path, monkeypatch):
+    """A load cannot be stopped, and Kubernetes would wait with the end of the pod for its whole grace period."""
+    begun, told_to_leave = threading.Event(), threading.Event()
+    codes = []
+
+    def load(_repository, _name):
+        begun.set()
+        assert told_to_leave.wait(WAIT_S)
+        return []
+
+    def leave(code):
+        codes.append(code)
+        told_to_leave.set()
+
+    monkeypatch.setattr(Repository, "load", load)
+    monkeypatch.setattr(server, "_leave", leave)
+
+    async def main():
+        settings = Settings(
+            metrics_port=0, model_repository=[unservable], grpc_address=[f"unix:{tmp_path}/socket"], drain_delay=1000
+        )
+        running = asyncio.create_task(server.Server(settings).run())
+        assert await asyncio.to_thread(begun.wait, WAIT_S)
+        terminate()
+        await asyncio.wait_for(running, WAIT_S)
+
+    asyncio.run(main())
+    assert codes == [0]
 
 
 def test_name_that_two_models_have_ends_the_start(tmp_path):
