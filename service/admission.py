@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from service.errors import UnavailableError
+from service.errors import ResourceExhaustedError, UnavailableError
 from service.memory_limit import memory
 from service.settings import Settings
 
@@ -25,6 +25,8 @@ class Limit(Enum):
     """Their inputs."""
     STREAMS = "max_streams"
     """Calls of ModelStreamInfer that are open."""
+    MESSAGE = "grpc_max_receive_message_length"
+    """Bytes of one message. Nothing is held; what grpcio refuses, it does not tell of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,12 @@ class Admission:
         finally:
             with self._lock:
                 self._streams -= 1
+
+    def refuse_message(self, nbytes: int, limit: int) -> ResourceExhaustedError:
+        """Count a message that is too large, and return the error for it, in the words of grpcio that clients know."""
+        with self._lock:
+            self._refused[Limit.MESSAGE] += 1
+        return ResourceExhaustedError(f"CLIENT: Received message larger than max ({nbytes} vs. {limit})")
 
     def counts(self) -> AdmissionCounts:
         """Return the numbers of this moment."""

@@ -165,6 +165,10 @@ class Servicer:
         """
         return self._data_plane.admission.stream()
 
+    def refuse_message(self, nbytes: int, limit: int) -> SignetError:
+        """Count a message that is too large, for a transport that looks itself; return the error to answer with."""
+        return self._data_plane.admission.refuse_message(nbytes, limit)
+
     def server_live(self, _request: pb.ServerLiveRequest) -> pb.ServerLiveResponse:
         """Say whether the process and its workers are alive."""
         return pb.ServerLiveResponse(live=self._is_live())

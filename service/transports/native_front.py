@@ -19,7 +19,7 @@ from pygrpc_native import EVENT_CANCEL, NativeGrpcFront
 
 from service.access import Access
 from service.caller import Caller, caller_of
-from service.errors import CancelledError, ResourceExhaustedError, UnavailableError
+from service.errors import CancelledError, UnavailableError
 from service.request import Ticket
 from service.servicer import Later, Servicer
 from service.status import status_of
@@ -224,7 +224,7 @@ class Front:
         if self._refuses and method not in self._probes:
             raise UnavailableError("the server is stopping")
         if 0 < self._max_bytes < len(payload):
-            raise ResourceExhaustedError(_too_large(len(payload), self._max_bytes))
+            raise self._servicer.refuse_message(len(payload), self._max_bytes)
 
     def _infer(self, call: _Call, payload: bytes, details: _Details) -> None:
         metadata, peer, remaining_s = details
@@ -270,11 +270,6 @@ def _bind(address: str, paths: Sequence[str], options: dict[str, int | bool]) ->
         )
     except OSError as error:
         raise OSError(f"cannot listen on {address}: is another server using it? ({error.strerror})") from error
-
-
-def _too_large(nbytes: int, limit: int) -> str:
-    """Return the text of grpcio, which clients match on."""
-    return f"CLIENT: Received message larger than max ({nbytes} vs. {limit})"
 
 
 def _with_port(address: str, port: int) -> str:

@@ -3,11 +3,8 @@
 import os
 import resource
 import signal
-import subprocess
-import sys
 import threading
 import time
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -18,32 +15,12 @@ from tritonclient.utils import InferenceServerException
 from tests.end_to_end.calls import call, on_each_transport, rows
 from tests.end_to_end.conftest import STOP_S
 from tests.end_to_end.faults.hold import held
+from tests.end_to_end.faults.plain_process import server_that_logs_to
 from tests.end_to_end.readings import WAIT_S, readings, wait_until
 
 pytestmark = pytest.mark.end_to_end
 
 PENDING = ("nv_inference_pending_request_count",)
-
-
-@contextmanager
-def server_that_logs_to(stream, path, model, *options):
-    """Start a server at a Unix socket, since its log cannot tell a port; return its process and a client."""
-    command = [sys.executable, "-m", "service", "serve", *model, "--grpc-address", f"unix:{path}"]
-    command += ["--metrics-port", "0", "--log-verbose", "1", *options]
-    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream) as process:
-        try:
-            with triton.InferenceServerClient(f"unix:{path}") as client:
-                wait_until(lambda: process.poll() is not None or is_ready(client))
-                yield process, client
-        finally:
-            process.kill()
-
-
-def is_ready(client):
-    try:
-        return client.is_server_ready(client_timeout=1)
-    except InferenceServerException:
-        return False
 
 
 def full_disk():

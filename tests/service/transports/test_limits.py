@@ -11,7 +11,7 @@ from protos import grpc_service_pb2 as pb
 from protos import grpc_service_pb2_grpc
 from service.admission import Limit
 from tests.service.serving import WAIT_S, Busy, kit, message, rows, serving
-from tests.service.transports.channels import CLIENT_OPTIONS, connected, eventually, failure, run
+from tests.service.transports.channels import CLIENT_OPTIONS, bind, connected, eventually, failure, run
 
 on_each_transport = pytest.mark.usefixtures("each_transport")
 
@@ -19,20 +19,35 @@ LIVE = pb.ServerLiveRequest()
 REFUSAL_S = 0.1
 
 
-@on_each_transport
-def test_message_above_the_limit_is_refused_by_name_and_one_below_is_served():
+def test_message_above_the_limit_is_refused_by_name_and_one_below_is_served(each_transport):
+    """The native transport looks itself, so it can count; what grpcio refuses, it does not tell of."""
+
     async def main():
         with serving(kit()) as served:
             async with connected(served, grpc_max_receive_message_length=10_000) as client:
                 large = message({"x": np.zeros((2000, 2), np.float32)})
                 code, text = await failure(client.stub.ModelInfer(large, timeout=WAIT_S))
                 assert (await client.stub.ModelInfer(message(), timeout=WAIT_S)).model_name == "clip"
-                return code, text
+                refused = served.data_plane.admission.counts().refused[Limit.MESSAGE]
+                return code, text, refused
 
-    code, text = run(main)
+    code, text, refused = run(main)
+    assert refused == (each_transport == "native")
     assert code is grpc.StatusCode.RESOURCE_EXHAUSTED
     assert "larger than max" in text
     assert "10000" in text
+
+
+@on_each_transport
+def test_second_server_on_the_port_fails_loudly_and_the_first_goes_on():
+    async def main():
+        with serving(kit()) as served:
+            async with connected(served) as client:
+                with pytest.raises(OSError, match=f"cannot listen on {client.address}"):
+                    bind(served.servicer, addresses=[client.address])
+                return (await client.stub.ServerLive(LIVE, timeout=WAIT_S)).live
+
+    assert run(main)
 
 
 @on_each_transport
@@ -98,7 +113,7 @@ def test_stream_above_the_limit_is_unavailable_and_one_that_ends_makes_room():
 
 @on_each_transport
 def test_overload_is_refused_at_once_what_was_taken_is_answered_and_then_all_is_as_before():
-    """2,000 callers in small: see tests/end_to_end/test_overload.py for the whole."""
+    """2,000 callers in small: see tests/end_to_end/faults/test_overload.py for the whole."""
     taken, beyond = 50, 150
 
     async def main(busy):
