@@ -128,9 +128,16 @@ def _choose(names: Sequence[str], *, short: bool) -> tuple[Scenario, ...]:
     if not short:
         return tuple(SCENARIOS[name] for name in names or SCENARIOS)
     chosen = names or [scenario.name for scenario in SCENARIOS.values() if scenario.short]
-    return tuple(
-        replace(SCENARIOS[name], concurrencies=SCENARIOS[name].short or SCENARIOS[name].concurrencies[:1])
-        for name in chosen
+    return tuple(map(_shortened, chosen))
+
+
+def _shortened(name: str) -> Scenario:
+    scenario = SCENARIOS[name]
+    return replace(
+        scenario,
+        concurrencies=scenario.short or scenario.concurrencies[:1],
+        variants=scenario.variants[:1],
+        echo=False,
     )
 
 

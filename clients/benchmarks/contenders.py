@@ -26,7 +26,7 @@ _START_TIMEOUT_S: Final = 600.0
 _STATISTICS_TIMEOUT_S: Final = 10.0
 _MEASUREMENT_TIMEOUT_S: Final = 300.0
 TRITON: Final = "Triton"
-ECHO: Final = "grpcio echo"
+ECHOES: Final = {"grpcio echo": (), "native echo": ("--native",)}
 _DEVICE_RUNS: Final = "signet_device_runs_total"
 
 
@@ -154,7 +154,7 @@ def start(scenario: Scenario, variants: Iterable[Variant], peers: Path | None, w
     Raises:
         ServerProcessError: Signet did not start.
         TritonError: Triton did not.
-        ContenderError: the echo server did not.
+        ContenderError: an echo server did not.
     """
     model = work / "models" / scenario.model
     with ExitStack() as stack:
@@ -162,7 +162,7 @@ def start(scenario: Scenario, variants: Iterable[Variant], peers: Path | None, w
         if peers is not None:
             contenders.append(_start_triton(stack, scenario, peers, model, work))
         if scenario.echo:
-            contenders.append(_start_echo(stack, scenario, work))
+            contenders += [_start_echo(stack, label, scenario, work) for label in ECHOES]
         if scenario.bare:
             contenders.append(stack.enter_context(BareProcess(model)))
         yield contenders
@@ -190,15 +190,15 @@ def _start_triton(stack: ExitStack, scenario: Scenario, peers: Path, model: Path
     return _server(TRITON, Computing("CPU:0", OFF, OFF), process, scenario, work, has_aliases=False)
 
 
-def _start_echo(stack: ExitStack, scenario: Scenario, work: Path) -> ServerContender:
-    command = [sys.executable, "-m", "clients.benchmarks.echo", scenario.model]
+def _start_echo(stack: ExitStack, label: str, scenario: Scenario, work: Path) -> ServerContender:
+    command = [sys.executable, "-m", "clients.benchmarks.echo", scenario.model, *ECHOES[label]]
     process = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
     stack.callback(process.kill)
     announced = process.stdout.readline() if process.stdout else ""
     if not announced:
-        raise ContenderError("the echo server did not start; its standard error says why")
+        raise ContenderError(f"the {label} server did not start; its standard error says why")
     address = announced.split()[-1]
-    return ServerContender(ECHO, Computing(), address, process.pid, scenario.model, has_aliases=False, inputs=work)
+    return ServerContender(label, Computing(), address, process.pid, scenario.model, has_aliases=False, inputs=work)
 
 
 def _server(

@@ -40,7 +40,7 @@ class Scenario:
         short: those of the short form; none leaves the scenario out of it.
         max_batch_size: most rows in a run, for every server.
         bare: whether a loop over the model in a process without any server is a contender, too.
-        echo: whether a grpcio server without a model is.
+        echo: whether servers without a model, on grpcio and on the native front, are.
         variants: how Signet is measured where the command line does not say.
     """
 
@@ -94,6 +94,7 @@ SCENARIOS: Final = {
             (1, 4, 16, 64, 256),
             short=(1, 16, 64),
             echo=True,
+            variants=(Variant("Signet"), Variant("Signet on grpcio", ("--transport", "grpcio"))),
         ),
         Scenario(
             "mixed",

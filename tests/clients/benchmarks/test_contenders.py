@@ -5,15 +5,15 @@ import time
 
 import pytest
 
-from clients.benchmarks.contenders import ServerContender, cpu_seconds
+from clients.benchmarks.contenders import ECHOES, ServerContender, cpu_seconds
 from clients.benchmarks.perf_analyzer import PROGRAM
 from clients.benchmarks.scenarios import Load
 from clients.benchmarks.variants import Computing
 
 
-@pytest.fixture
-def echo():
-    command = [sys.executable, "-m", "clients.benchmarks.echo", "toy"]
+@pytest.fixture(params=ECHOES)
+def echo(request):
+    command = [sys.executable, "-m", "clients.benchmarks.echo", "toy", *ECHOES[request.param]]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             yield process, process.stdout.readline().split()[-1]
