@@ -1,0 +1,234 @@
+"""Measure how many workers, which dispatch of ops and how many threads within an op suit a model on this machine.
+
+    python tools/bench_workers.py SAVEDMODEL --signature images --workers 1 2 4 --intra 1 2 --dispatch inline pool
+
+Every setting is measured in turns with all others, so that what disturbs the machine disturbs all of them; every other
+round goes backwards. Callers ask again as soon as they are answered, in process, through the real batcher. Printed are
+medians over the rounds: rows per second relative to the first setting, the 50th and the 99th percentile of the times
+that callers wait, relative likewise, CPU time per row, and the mean batch. Threads within an op belong to a process, so
+each number of them has its own, with the SavedModel loaded once.
+"""
+
+import argparse
+import itertools
+import statistics
+import sys
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple, dataclass
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from batching import Task, TaskResult
+from protos.model_config_pb2 import ModelConfig
+from service import saved_model
+from service.loading import VersionLoader
+from service.model_version import ModelVersion
+from service.saved_model.options import RuntimeOptions
+from service.settings import Settings
+from service.signature import OPEN, TensorSpec
+from service.synthetic_inputs import random_values
+
+_WARM_UP_S: Final = 0.3
+"""A first measurement that is thrown away: first runs of a batch size cost more."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One way to run the model; ``dispatch`` is ``inline`` (the worker runs the ops) or ``pool`` (TensorFlow's)."""
+
+    intra: int
+    dispatch: str
+    workers: int
+
+    def __str__(self) -> str:
+        return f"{self.workers} workers, {self.dispatch:>6}, {self.intra} intra-op"
+
+
+@dataclass(frozen=True)
+class Load:
+    """Who asks: so many callers with so many rows each."""
+
+    callers: int
+    rows: int
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What one measurement gave; times in seconds."""
+
+    rows_per_s: float
+    p50_s: float
+    p99_s: float
+    cpu_per_row_s: float
+    rows_per_run: float
+
+
+class Callers:
+    """Callers who ask again as soon as they are answered."""
+
+    def __init__(self, version: ModelVersion, signature: str, load: Load) -> None:
+        self._version = version
+        self._served = version.signatures[signature]
+        self._rows = load.rows
+        random = np.random.default_rng(0)
+        specs = self._served.signature.inputs
+        self._inputs = {spec.name: random_values(spec.datatype, _shape(spec, load.rows), random) for spec in specs}
+        shapes = tuple((spec.name, spec.datatype.name, self._inputs[spec.name].shape[1:]) for spec in specs)
+        self._key = (version.name, version.version, signature, shapes)
+        self._outputs = tuple(spec.name for spec in self._served.signature.outputs)
+        self._times_s: list[float] = []
+        self._until = 0.0
+        self._asking = load.callers
+        self._all_stopped = threading.Event()
+        self._lock = threading.Lock()
+
+    def measure(self, seconds: float) -> Figures:
+        """Ask for so long."""
+        cpu_s, started = time.process_time(), time.perf_counter()
+        before = self._version.statistics().execution_count
+        self._until = started + seconds
+        for _ in range(self._asking):
+            self._ask()
+        self._all_stopped.wait()
+        elapsed_s, cpu_s = time.perf_counter() - started, time.process_time() - cpu_s
+        rows = len(self._times_s) * self._rows
+        p50_s, p99_s = np.percentile(self._times_s, [50, 99])
+        runs = self._version.statistics().execution_count - before
+        return Figures(rows / elapsed_s, float(p50_s), float(p99_s), cpu_s / rows, rows / runs)
+
+    def _ask(self) -> None:
+        begun = time.perf_counter()
+
+        def done(_task: Task, result: TaskResult) -> None:
+            if result.error is not None:
+                raise result.error
+            now = time.perf_counter()
+            self._times_s.append(now - begun)
+            if now < self._until:
+                self._ask()
+            else:
+                self._stop()
+
+        options = self._served.options
+        self._version.scheduler.submit(Task(self._key, self._rows, self._inputs, self._outputs, options, done))
+
+    def _stop(self) -> None:
+        with self._lock:
+            self._asking -= 1
+            if not self._asking:
+                self._all_stopped.set()
+
+
+def _shape(spec: TensorSpec, rows: int) -> list[int]:
+    return [rows, *(1 if size == OPEN else size for size in (spec.shape or ())[1:])]
+
+
+def _serve_orders(path: Path, signature: str, settings: Sequence[Setting], orders: Connection) -> None:
+    """Measure one setting after another in a process of its own; all share one copy of the model."""
+    saved_model.configure(RuntimeOptions(intra_op_threads=settings[0].intra))
+    _dispatch(settings[0].dispatch)
+    loader = VersionLoader(Settings.model_validate({"warm_up_timeout": 0}))
+    versions = {}
+    for setting in settings:
+        config = ModelConfig()
+        config.instance_group.add(count=setting.workers)
+        versions[setting.workers] = loader.load("bench", setting.workers, path, config)
+    while True:
+        order: tuple[int, Load, float] | None = orders.recv()
+        if order is None:
+            break
+        workers, load, seconds = order
+        orders.send(Callers(versions[workers], signature, load).measure(seconds))
+    for version in versions.values():
+        version.close(None)
+
+
+def _dispatch(way: str) -> None:
+    """Take the choice that the server makes by the depth of a signature out of its hands."""
+    from service.saved_model.call_depth import CallDepth  # noqa: PLC0415 - TensorFlow starts after its settings
+
+    reason = None if way == "inline" else "asked for"
+    CallDepth.why_pool = lambda *_: reason  # type: ignore[method-assign]
+
+
+class Bench:
+    """The processes, one for each number of threads and each dispatch."""
+
+    def __init__(self, path: Path, signature: str, settings: Iterable[Setting]) -> None:
+        context = get_context("spawn")
+        self._orders = {}
+        self._processes = []
+        for of_process, members in itertools.groupby(settings, key=lambda setting: (setting.intra, setting.dispatch)):
+            ours, theirs = context.Pipe()
+            arguments = (path, signature, list(members), theirs)
+            process = context.Process(target=_serve_orders, args=arguments)
+            process.start()
+            self._orders[of_process] = ours
+            self._processes.append(process)
+
+    def measure(self, setting: Setting, load: Load, seconds: float) -> Figures:
+        """Measure one setting; the other processes wait."""
+        orders = self._orders[setting.intra, setting.dispatch]
+        orders.send((setting.workers, load, seconds))
+        figures: Figures = orders.recv()
+        return figures
+
+    def close(self) -> None:
+        """End the processes."""
+        for orders in self._orders.values():
+            orders.send(None)
+        for process in self._processes:
+            process.join()
+
+
+def _report(load: Load, taken: dict[Setting, list[Figures]]) -> str:
+    medians = {
+        setting: Figures(*(statistics.median(values) for values in zip(*map(astuple, figures), strict=True)))
+        for setting, figures in taken.items()
+    }
+    first = next(iter(medians.values()))
+    lines = [f"{load.callers} callers, {load.rows} rows each; first: {first.rows_per_s:.1f} rows/s"]
+    lines += [
+        f"  {setting}: {each.rows_per_s / first.rows_per_s:5.2f} x rows/s, {each.p50_s / first.p50_s:5.2f} x p50, "
+        f"{each.p99_s / first.p99_s:5.2f} x p99, {each.cpu_per_row_s * 1e6:9.0f} us CPU per row, "
+        f"{each.rows_per_run:5.1f} rows per run"
+        for setting, each in medians.items()
+    ]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Measure as the command line says and print a table for each load."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", type=Path, help="a SavedModel, such as clients.benchmarks.export makes")
+    parser.add_argument("--signature", default="serving_default")
+    parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4])
+    parser.add_argument("--intra", type=int, nargs="+", default=[1, 2], help="threads within an op")
+    parser.add_argument("--dispatch", nargs="+", choices=["inline", "pool"], default=["inline", "pool"])
+    parser.add_argument("--callers", type=int, nargs="+", default=[1, 4, 32])
+    parser.add_argument("--rows", type=int, default=1, help="of each request")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=1.0, help="of one measurement")
+    args = parser.parse_args()
+    settings = [Setting(*each) for each in itertools.product(args.intra, args.dispatch, args.workers)]
+    bench = Bench(args.model, args.signature, settings)
+    for load in (Load(callers, args.rows) for callers in args.callers):
+        for setting in settings:
+            bench.measure(setting, load, _WARM_UP_S)
+        taken: dict[Setting, list[Figures]] = {setting: [] for setting in settings}
+        for number in range(args.rounds):
+            for setting in settings if number % 2 == 0 else reversed(settings):
+                taken[setting].append(bench.measure(setting, load, args.seconds))
+        sys.stdout.write(_report(load, taken) + "\n")
+        sys.stdout.flush()
+    bench.close()
+
+
+if __name__ == "__main__":
+    main()
