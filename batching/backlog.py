@@ -92,10 +92,15 @@ class Backlog:
                 expired.append((task, error))
         return expired
 
-    def take(self, now: float) -> Batch | None:
-        """Take out the batch that is to be run next, if one is ready. ``expire`` was called with the same time."""
+    def take(self, now: float, *, only_quick: bool = False) -> Batch | None:
+        """Take out the batch that is to be run next, if one is ready. ``expire`` was called with the same time.
+
+        Args:
+            now: the present time.
+            only_quick: whether the batch is left where it is unless it should be over soon.
+        """
         lane, turn = self._next_lane(now)
-        if lane is None:
+        if lane is None or (only_quick and not lane.is_quick):
             return None
         self._turn = turn
         lane.next_turn = turn + 1.0 / lane.options.weight

@@ -6,7 +6,8 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Self
+from dataclasses import dataclass
+from typing import Final, Self
 
 from batching.backlog import Backlog
 from batching.batch import Batch
@@ -21,6 +22,20 @@ from batching.task import Task, failure
 logger = logging.getLogger(__name__)
 
 Drop = tuple[Task, BatchingError]
+_Work = tuple[list[Drop], Batch | None]
+"""Tasks to be dropped and a batch to be run."""
+
+_PATIENCE_S: Final = 0.002
+"""How long what waits behind a quick batch waits for its thread, before another one is woken."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """A batch in a worker's or a helper's hands: since when, in which thread, and whether it should be over soon."""
+
+    began: float
+    thread: int
+    is_quick: bool
 
 
 class BatchScheduler:
@@ -33,6 +48,9 @@ class BatchScheduler:
     Threads: one more than ``workers``, all alike. At most ``workers`` of them run batches, so at least one is free to
     keep the time. They sleep until something is due; an idle scheduler uses no CPU. All decisions are the Backlog's,
     taken under the lock; merging, running, splitting and callbacks happen outside it.
+
+    To wake a thread costs more than a quick batch takes. So who submits may lend a hand (``help``), and what is ready
+    while a quick batch runs is left to the thread that runs it.
 
     Thread-safe. Callbacks may call any method except ``drain``, which would wait for the callback.
     """
@@ -63,7 +81,7 @@ class BatchScheduler:
         self._backlog = Backlog()
         self._lock = threading.Lock()
         self._sleepers = Sleepers(self._lock)
-        self._running: dict[Batch, float] = {}  # since when each runs
+        self._running: dict[Batch, _Running] = {}
         self._dropping = 0  # tasks that were taken out of the backlog but are not yet finished
         self._draining = False
         self._stopped = False
@@ -88,8 +106,12 @@ class BatchScheduler:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def submit(self, task: Task) -> None:
+    def submit(self, task: Task, *, wake: bool = True) -> None:
         """Take a task; its ``done`` will be called exactly once, unless this raises.
+
+        Args:
+            task: belongs to the scheduler from now on.
+            wake: whether a worker is to look at it; else the caller must call ``help`` soon.
 
         Raises:
             QueueFullError: the queue of the task's signature is full.
@@ -103,8 +125,13 @@ class BatchScheduler:
             is_news = self._backlog.add(task, now)
             if task.timeout_at < math.inf and self._starts_at_once(now):
                 self._backlog.forget_timeout(task)
-            if is_news:
+            if is_news and wake:
                 self._wake_if_needed()
+
+    def help(self) -> None:
+        """Run quick batches in the calling thread as long as some are ready, and leave the rest to the workers."""
+        while (work := self._next_quick()) is not None:
+            self._do(work)
 
     def cancel(self, task: Task) -> bool:
         """Give a task up.
@@ -146,10 +173,13 @@ class BatchScheduler:
             waiting = self._backlog.clear(time.monotonic())
             self._dropping += len(waiting)
             self._sleepers.wake_all()
+            self._check_drained()
+            may_wait = all(run.thread != threading.get_ident() for run in self._running.values())
         self._drop([(task, StoppedError("the server stopped before the request's turn came")) for task in waiting])
-        if threading.current_thread() not in self._threads:
+        if may_wait and threading.current_thread() not in self._threads:
             for thread in self._threads:
                 thread.join()
+            self._drained.wait()  # for those who help
 
     def counts(self) -> Counts:
         """What waits and what runs at this moment."""
@@ -170,7 +200,7 @@ class BatchScheduler:
         """How many batches run for longer than that now."""
         began_before = time.monotonic() - seconds
         with self._lock:
-            return sum(began < began_before for began in self._running.values())
+            return sum(run.began < began_before for run in self._running.values())
 
     @property
     def workers_are_alive(self) -> bool:
@@ -181,28 +211,45 @@ class BatchScheduler:
 
     def _work(self) -> None:
         while (work := self._next()) is not None:
-            drops, batch = work
-            self._drop(drops)
-            if batch is not None:
-                self._run_batch(batch)
-            del work, drops, batch  # do not hold on to tensors while waiting
+            self._do(work)
+            del work  # do not hold on to tensors while waiting
 
-    def _next(self) -> tuple[list[Drop], Batch | None] | None:
-        """Wait for something to do: tasks to be dropped, a batch to be run, or both. None when it is time to end."""
+    def _next(self) -> _Work | None:
+        """Wait for something to do. None when it is time to end."""
         with self._lock:  # critical section: decide here, act outside
-            while True:
-                now = time.monotonic()
-                drops = self._backlog.expire(now)
-                batch = self._backlog.take(now) if len(self._running) < self._workers else None
-                if batch is not None:
-                    self._running[batch] = now
-                if drops or batch is not None:
-                    self._dropping += len(drops)
-                    self._wake_if_needed()
-                    return drops, batch
+            while (work := self._decide()) is None:
                 if self._stopped:
                     return None
                 self._sleepers.sleep(self._next_due(busy=len(self._running)))
+            return work
+
+    def _next_quick(self) -> _Work | None:
+        """What there is to do for a helper; where there is something for others, one of them is woken."""
+        with self._lock:
+            work = self._decide(only_quick=True)
+            if work is None:
+                self._wake_if_needed()
+            return work
+
+    def _decide(self, *, only_quick: bool = False) -> _Work | None:
+        """What the calling thread is to do now; None for nothing."""
+        now = time.monotonic()
+        drops = self._backlog.expire(now)
+        batch = self._backlog.take(now, only_quick=only_quick) if len(self._running) < self._workers else None
+        if batch is not None:
+            is_quick = self._backlog.lane(batch.options).is_quick
+            self._running[batch] = _Running(now, threading.get_ident(), is_quick)
+        elif not drops:
+            return None
+        self._dropping += len(drops)
+        self._wake_if_needed()
+        return drops, batch
+
+    def _do(self, work: _Work) -> None:
+        drops, batch = work
+        self._drop(drops)
+        if batch is not None:
+            self._run_batch(batch)
 
     def _wake_if_needed(self) -> None:
         self._sleepers.wake_for(self._next_due(busy=len(self._running) + self._sleepers.num_waking))
@@ -210,7 +257,13 @@ class BatchScheduler:
     def _next_due(self, busy: int) -> float:
         """When there is something to do for a thread, given the number of those that run batches or are about to."""
         expiry = self._backlog.next_expiry()
-        return min(expiry, self._backlog.next_ready_at()) if busy < self._workers else expiry
+        if busy >= self._workers:
+            return expiry
+        return min(expiry, max(self._backlog.next_ready_at(), self._relief_at()))
+
+    def _relief_at(self) -> float:
+        """Until when the thread that runs a quick batch is waited for; the past if none does."""
+        return max((run.began + _PATIENCE_S for run in self._running.values() if run.is_quick), default=-math.inf)
 
     def _starts_at_once(self, now: float) -> bool:
         """Whether the only task that waits is about to be run: the time to wake a worker is no time in the queue."""

@@ -13,6 +13,7 @@ from typing import ClassVar, Final
 
 import numpy as np
 
+from batching.burst import Burst
 from batching.errors import (
     BatchingError,
     DeadlineError,
@@ -97,7 +98,12 @@ class DataPlane:
         self._slow_log = SlowLog(slow_request_ms)
 
     def submit(
-        self, request: InferRequest, deadline: float | None, done: Done, trace: RequestTrace | None = None
+        self,
+        request: InferRequest,
+        deadline: float | None,
+        done: Done,
+        trace: RequestTrace | None = None,
+        burst: Burst | None = None,
     ) -> Ticket:
         """Take one request.
 
@@ -106,13 +112,14 @@ class DataPlane:
             deadline: when the caller stops to wait, on the monotonic clock in seconds; None means never.
             done: called exactly once with the answer or the failure, in this thread or another.
             trace: takes notes on what becomes of the request, where it is traced.
+            burst: that it came in; nothing may happen before the burst is run. None for a request of its own.
 
         Returns:
             The ticket with which the request can be given up.
         """
         received_ns = time.monotonic_ns()
         try:
-            return self._submit(request, deadline, done, received_ns, trace)
+            return self._submit(request, deadline, done, received_ns, trace, burst)
         except SignetError as error:
             # Its traceback leads to this frame, and this frame to it: a cycle that would keep the request's tensors.
             answer = error.with_traceback(None)
@@ -129,6 +136,7 @@ class DataPlane:
         done: Done,
         received_ns: int,
         trace: RequestTrace | None,
+        burst: Burst | None,
     ) -> Ticket:
         plan, inputs, nbytes = find_plan(self._catalog, request)
         inference = _Inference(
@@ -153,13 +161,16 @@ class DataPlane:
             loaded = plan.loaded
             trace.queue(Subject(loaded.name, loaded.version, plan.served.signature.name, request.id, plan.rows))
         try:
-            plan.loaded.scheduler.submit(inference)
+            if burst is None:
+                plan.loaded.scheduler.submit(inference)
+            else:
+                burst.submit(plan.loaded.scheduler, inference)
         except BaseException as error:
             self.admission.leave(nbytes)
             if not isinstance(error, BatchingError):
                 raise
             if isinstance(error, StoppedError) and self._is_replaced(plan.loaded, request):
-                return self._submit(request, deadline, done, received_ns, trace)
+                return self._submit(request, deadline, done, received_ns, trace, burst)
             raise _refusal(error, inference.place) from error
         return inference
 

@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol
 
 from google.protobuf.message import Message
 
+from batching.burst import Burst
 from protos import grpc_service_pb2 as pb
 from service import codec, statistics_codec, stream_codec
 from service.caller import UNKNOWN, Caller
@@ -130,6 +131,7 @@ class Servicer:
         done: Callable[[bytes | SignetError], None],
         caller: Caller = UNKNOWN,
         trace: RequestTrace | None = None,
+        burst: Burst | None = None,
     ) -> Ticket:
         """Take one inference request.
 
@@ -139,11 +141,12 @@ class Servicer:
             done: called exactly once, from any thread, with the serialized ModelInferResponse or the failure.
             caller: who asks; for one who may not use shared memory, no region exists.
             trace: of the request, from ``tracer``; ended here.
+            burst: that it came in, to be run afterwards; None for a request of its own.
         """
         request = codec.MessageRequest.of(message, self._regions if self._regions.is_open_to(caller) else None)
         if trace is not None:
             done = partial(_end_trace, trace, done)
-        ticket = self._data_plane.submit(request, deadline, partial(_encode, request, done), trace)
+        ticket = self._data_plane.submit(request, deadline, partial(_encode, request, done), trace, burst)
         return _MemoryTicket(ticket, request.memory) if request.memory.outputs else ticket
 
     def stream_infer(

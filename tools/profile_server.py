@@ -22,12 +22,12 @@ from typing import Final
 from tritonclient.grpc import InferenceServerClient
 
 STAGES: Final[Mapping[str, Sequence[str]]] = {
-    "receive calls": ("native_front.py _receive", "native_front.py _take*", "native_front.py _check", "grpcio.py *"),
+    "receive calls": ("relay.py *", "native_front.py _take*", "native_front.py _check", "grpcio.py *"),
     "read the message": ("servicer.py infer", "wire.py *", "codec.py of", "codec.py __init__"),
     "find the plan, view the inputs": ("plans.py *",),
     "take on": ("data_plane.py submit", "data_plane.py _submit", "admission.py enter"),
-    "queue": ("scheduler.py submit",),
-    "take a batch": ("scheduler.py _next", "scheduler.py _work"),
+    "queue": ("scheduler.py submit", "burst.py submit"),
+    "take a batch": ("scheduler.py _next*", "scheduler.py _decide", "scheduler.py help", "scheduler.py _work"),
     "join": ("processor.py _execute",),
     "run the model": ("model_version.py _run",),
     "divide": ("processor.py *",),
@@ -38,7 +38,7 @@ STAGES: Final[Mapping[str, Sequence[str]]] = {
 """The frames that belong to a stage, file and function; the innermost one that is named here counts."""
 
 _OTHER: Final = "other Python"
-_FRAME: Final = re.compile(r"(?P<function>.+) \((?:.*/)?(?P<file>[^/:]+)(?::\d+)?\)")
+_FRAME: Final = re.compile(r"(?:.*\.)?(?P<function>[^.]+) \((?:.*/)?(?P<file>[^/:]+)(?::\d+)?\)")
 _THREAD: Final = re.compile(r"thread \((?P<id>\d+)\)")
 _TICK_S: Final = 1 / os.sysconf("SC_CLK_TCK")
 _RATE_HZ: Final = 500
@@ -109,7 +109,7 @@ def _answered(address: str) -> int:
 def _sample(program: str, pid: int, seconds: int) -> str:
     with tempfile.NamedTemporaryFile("r", suffix=".folded") as file:
         command = [program, "record", "--pid", str(pid), "--duration", str(seconds), "--rate", str(_RATE_HZ)]
-        options = ["--format", "raw", "--threads", "--nonblocking", "--output", file.name]
+        options = ["--format", "raw", "--threads", "--output", file.name]
         subprocess.run([*command, *options], check=True, capture_output=True)  # noqa: S603 - what the caller names
         return file.read()
 
@@ -125,6 +125,8 @@ def main() -> None:
     before, answered_before = threads_of(options.pid), _answered(options.grpc)
     found = samples(_sample(options.py_spy, options.pid, options.seconds))
     after, answered = threads_of(options.pid), _answered(options.grpc) - answered_before
+    if not answered:
+        raise SystemExit("no request was answered meanwhile")
     idle = Thread("", 0.0)
     spent = {
         number: Thread(thread.name, thread.cpu_s - before.get(number, idle).cpu_s) for number, thread in after.items()

@@ -1,8 +1,8 @@
 """One address of the native transport: takes calls in bursts, hands them to the servicer and sends the answers.
 
 No thread waits for a call. The native server's own threads speak HTTP/2 outside the interpreter. One thread per address
-receives what came as a burst and submits it; the worker that ran a batch answers its calls. The few calls that are no
-inference go through the event loop, where the grpcio transport answers them, too.
+receives what came as a burst, submits it, and runs and answers at once what is quick; a worker answers the rest when
+it ran the batch. The few calls that are no inference go through the event loop, as those of the grpcio transport do.
 """
 
 import asyncio
@@ -17,6 +17,7 @@ from typing import Any, Final, TypeAlias
 from google.protobuf.message import Message
 from pygrpc_native import EVENT_CANCEL, NativeGrpcFront
 
+from batching.burst import Burst
 from service.access import Access
 from service.caller import Caller, caller_of
 from service.errors import CancelledError, UnavailableError
@@ -24,6 +25,7 @@ from service.request import Ticket
 from service.servicer import Later, Servicer
 from service.status import status_of
 from service.transports.call import parse
+from service.transports.relay import Errand, Relay
 from service.transports.unix_socket import SCHEME, private_socket
 
 Method: TypeAlias = tuple[type[Message], Callable[[Any, Caller], Message | Later]]
@@ -116,7 +118,9 @@ class Front:
         with private_socket(address, socket_mode):
             self._front = _bind(address, self._paths, options)
         self.address = address if address.startswith(SCHEME) else _with_port(address, self._front.bound_port)
-        self._thread = threading.Thread(target=self._receive, name=f"front-{self.address}", daemon=True)
+        self._relay: Final = Relay(
+            f"front-{self.address}", partial(self._front.recv_batch_details, _MAX_BURST), self._take_burst
+        )
         # Guards the decision whether calls are taken: after ``refuse`` none is under way into ``_calls``.
         self._taking = threading.Lock()
         self._refuses = False
@@ -132,7 +136,7 @@ class Front:
         """Start to take calls; ``fallback`` is the path of the socket of the server behind this one."""
         self._front.set_fallback(fallback)
         self._front.start()
-        self._thread.start()
+        self._relay.start()
 
     def refuse(self) -> None:
         """From now on, answer every new call with UNAVAILABLE, except probes."""
@@ -170,8 +174,7 @@ class Front:
     def close(self) -> None:
         """Close all connections; calls that were not answered fail with UNAVAILABLE."""
         self._front.close()
-        if self._thread.is_alive():
-            self._thread.join()
+        self._relay.join()
 
     def forget(self, number: int) -> bool:
         """Return whether a call was still to be answered, which is now the caller's duty."""
@@ -185,16 +188,11 @@ class Front:
             code, text = status_of(result)
             self._front.fail(number, code.value[0], text)
 
-    # The thread that receives. ---------------------------------------------------------------------------------------
+    # The thread that receives, in turns one of two. ------------------------------------------------------------------
 
-    def _receive(self) -> None:
-        while self._take_burst(self._front.recv_batch_details(_MAX_BURST)):
-            pass
-
-    def _take_burst(self, events: Sequence[Any] | None) -> bool:
-        """Take a number of calls and cancellations; return whether more may come."""
-        if events is None:
-            return False
+    def _take_burst(self, events: Sequence[Any]) -> Errand | None:
+        """Take a number of calls and cancellations; return what is left to be done for them."""
+        burst = Burst()
         with self._taking:
             for kind, number, method, payload, _, details in events:
                 if kind == EVENT_CANCEL:
@@ -202,15 +200,15 @@ class Front:
                 elif self._ignores:
                     self._ignored.add(number)
                 else:
-                    self._take(number, method, payload, details)
-        return True
+                    self._take(number, method, payload, details, burst)
+        return burst.run if burst else None
 
-    def _take(self, number: int, method: int, payload: bytes, details: _Details) -> None:
+    def _take(self, number: int, method: int, payload: bytes, details: _Details, burst: Burst) -> None:
         call = self._calls[number] = _Call(self, number)
         try:
             self._check(method, payload, details)
             if method == self._infer_id:
-                self._infer(call, payload, details)
+                self._infer(call, payload, details, burst)
             else:
                 self._loop.call_soon_threadsafe(self._ask, call, self._methods[method], payload, caller_of(details[1]))
         except Exception as error:  # noqa: BLE001 - `status_of` logs what is not expected; this thread must go on
@@ -226,12 +224,12 @@ class Front:
         if 0 < self._max_bytes < len(payload):
             raise self._servicer.refuse_message(len(payload), self._max_bytes)
 
-    def _infer(self, call: _Call, payload: bytes, details: _Details) -> None:
+    def _infer(self, call: _Call, payload: bytes, details: _Details, burst: Burst) -> None:
         metadata, peer, remaining_s = details
         deadline = None if remaining_s is None else time.monotonic() + remaining_s
         tracer = self._servicer.tracer
         trace = None if tracer is None else tracer.begin(metadata)
-        call.ticket = self._servicer.infer(payload, deadline, call.finish, caller_of(peer), trace)
+        call.ticket = self._servicer.infer(payload, deadline, call.finish, caller_of(peer), trace, burst)
 
     def _cancel(self, number: int, method: int) -> None:
         call = self._calls.get(number)
