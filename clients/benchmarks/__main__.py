@@ -133,12 +133,7 @@ def _choose(names: Sequence[str], *, short: bool) -> tuple[Scenario, ...]:
 
 def _shortened(name: str) -> Scenario:
     scenario = SCENARIOS[name]
-    return replace(
-        scenario,
-        concurrencies=scenario.short or scenario.concurrencies[:1],
-        variants=scenario.variants[:1],
-        echo=False,
-    )
+    return replace(scenario, concurrencies=scenario.short or scenario.concurrencies[:1], echo=False)
 
 
 def _parser() -> argparse.ArgumentParser:
