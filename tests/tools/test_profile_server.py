@@ -9,8 +9,8 @@ import pytest
 from tools.profile_server import STAGES, Thread, samples, share_out, stage_of, threads_of
 
 FOLDED = """\
-thread (12): front-127.0.0.1:1;Thread.run (threading.py:9);Front._receive (service/transports/native_front.py:219) 3
-thread (12): front-127.0.0.1:1;_receive (native_front.py:219);_take (native_front.py:230);cut_request (wire.py:40) 1
+thread (12): front-127.0.0.1:1;Thread.run (threading.py:9);Relay._work (service/transports/relay.py:60) 3
+thread (12): front-127.0.0.1:1;Relay._work (relay.py:60);Front._take (native_front.py:230);cut_request (wire.py:40) 1
 thread (13): toy-1-0;_split (batching/processor.py:60);a.<locals>.b (c.py:1) 5
 """
 
