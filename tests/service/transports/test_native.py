@@ -148,9 +148,9 @@ def test_callers_over_loopback_are_local_and_streams_only_where_nobody_else_can_
         with serving(kit()) as served:
             seen, infer = [], served.servicer.infer
 
-            def watched(request, deadline, done, caller, trace, burst):
+            def watched(request, deadline, done, caller, *more):
                 seen.append(caller)
-                return infer(request, deadline, done, caller, trace, burst)
+                return infer(request, deadline, done, caller, *more)
 
             monkeypatch.setattr(served.servicer, "infer", watched)
             transport = channels.bind(served.servicer, addresses=[address])
