@@ -1,7 +1,7 @@
 """The fields of other projects' resources that the manifests use, after the published definitions.
 
 Only these fields are known here: one that is misspelt or of another type is found, one that a later version of the
-other project drops is not.
+other project drops is not. Last compared with KEDA 2.16, the Prometheus operator 0.80 and KServe's sources of 2026.
 """
 
 _TEXT = {"type": "string"}
