@@ -119,7 +119,9 @@ async def _read_start(reader: asyncio.StreamReader) -> bytes:
 def _bind(address: str, port: int) -> socket.socket:
     try:
         family = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((address, port), family=family, backlog=_BACKLOG)
+        # As gRPC's own ports do, "::" takes callers over IPv4, too.
+        both = family is socket.AF_INET6 and socket.has_dualstack_ipv6()
+        return socket.create_server((address, port), family=family, backlog=_BACKLOG, dualstack_ipv6=both)
     except OSError as error:
         raise OSError(f"cannot listen for HTTP on {address}, port {port}: {error.strerror or error}") from error
 

@@ -54,6 +54,12 @@ def raw(port, data):
         return received
 
 
+def test_an_address_of_ipv6_does_not_shut_ipv4_out():
+    """Probes and Prometheus of a cluster with both come over either; gRPC listens for both at ``::``."""
+    with closing(HttpPort("::1", 0, pages)) as port:
+        assert not port._socket.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY)
+
+
 def test_page_is_answered_and_the_connection_closed(served):
     status, body, headers = get(served, "/a?b=c", accept="text/plain")
 
