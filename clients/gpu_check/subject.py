@@ -107,14 +107,15 @@ class Subject:
             time.sleep(_POLL_S)
 
     def memory_mib(self) -> dict[str, float]:
-        """Return the memory in use by place: for each GPU since before the start, or the server's main memory.
+        """Return the memory in use by place: of each chosen GPU what came since the start, or the server's main memory.
 
         Empty where nothing tells.
         """
         if not self.is_gpu:
             return {"main memory": self.process.resident_mib()}
-        used = used_mib()
-        return {f"GPU:{number}": used[number] - idle for number, idle in self.idle_mib.items() if number in used}
+        chosen, used = self.device_runs("network"), used_mib()
+        grown = {f"GPU:{number}": used[number] - idle for number, idle in self.idle_mib.items() if number in used}
+        return {device: mib for device, mib in grown.items() if device in chosen}
 
 
 def infer(client: InferenceServerClient, model: str, signature: str, inputs: Arrays) -> dict[str, np.ndarray]:

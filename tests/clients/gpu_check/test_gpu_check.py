@@ -9,7 +9,7 @@ from rich.console import Console
 from tritonclient.utils import InferenceServerException
 
 from clients.gpu_check import __main__ as gpu_check
-from clients.gpu_check import answer_checks, gpus, memory_checks
+from clients.gpu_check import answer_checks, gpus, memory_checks, subject
 from clients.gpu_check.finding import NO_GPU, Check, Finding, Row, carry_out, to_table
 from clients.gpu_check.plan import BLOCK_VALUE, GPU_SIZES
 from clients.gpu_check.subject import Subject
@@ -64,6 +64,16 @@ def test_wrong_answers_of_the_block_are_no_copy_of_it():
 @pytest.mark.parametrize(("held", "ok"), [({"GPU:0": LIMIT + 900.0}, True), ({"GPU:0": 9000.0}, False), ({}, None)])
 def test_limit_allows_for_what_cuda_takes_itself(held, ok):
     assert memory_checks.limit_holds(OnGpu(held=[held])).ok is ok
+
+
+def test_memory_is_that_of_the_chosen_gpus_since_the_start(monkeypatch):
+    monkeypatch.setattr(Subject, "device_runs", lambda self, model: {"GPU:1": 0, "GPU:2": 0})
+    monkeypatch.setattr(subject, "used_mib", lambda: {0: 50.0, 1: 30.0})
+
+    idle = {0: 5.0, 1: 10.0, 2: 0.0}
+    held = Subject(None, None, is_gpu=True, sizes=GPU_SIZES, answers={}, idle_mib=idle).memory_mib()
+
+    assert held == {"GPU:1": 20.0}
 
 
 @pytest.mark.parametrize(("told", "ok"), [("0.002", True), ("0", False)])
