@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from clients.command_line.bench_report import figures, page
+from clients.command_line.charts import bar_chart
 from clients.command_line.histogram import bars, histogram
 from clients.command_line.load_test import LoadResult
 from clients.command_line.observation import Counters
@@ -61,3 +62,16 @@ def test_every_answer_lies_in_a_bin(latencies):
     assert sum(each.count for each in bins) == len(latencies)
     assert all(a.high_ms == b.low_ms for a, b in itertools.pairwise(bins))
     assert len(re.findall(r" ms ", bars(bins))) == len(bins)
+
+
+@pytest.mark.parametrize("highest", [0, 0.0123, 0.5, 1, 7, 10, 99.9, 12345])
+def test_lines_of_a_chart_reach_the_highest_value(highest):
+    text = bar_chart("x", ["a"], ["a"], [highest])
+    lines = [float(number.replace(",", "")) for number in re.findall(r'end">([\d.,e+-]+)<', text)]
+    (height,) = (float(number) for number in re.findall(r'height="([\d.]+)"', text))
+    top, *_, base = sorted(float(number) for number in re.findall(r'd="M64 ([\d.]+)H', text))
+
+    assert lines[0] == 0
+    assert highest <= lines[-1]
+    assert 2 <= len(lines) <= 6
+    assert height == pytest.approx((base - top) * highest / lines[-1], abs=0.2)
