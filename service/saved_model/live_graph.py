@@ -82,12 +82,13 @@ class LiveGraph:
         with timed("setting up the state"):
             self._assign(blueprint.constants)
             self._set_up(blueprint.setup, check)
-        for name, bound in imported.items():
-            reason = check.why_not_ready(states[name])
-            if reason is None:
-                self.runners[name] = self._make_runner(bound, compiled.get(name), index, call_depth)
-            else:
-                self.failures[name] = reason
+        with timed("choosing how signatures run"):
+            for name, bound in imported.items():
+                reason = check.why_not_ready(states[name])
+                if reason is None:
+                    self.runners[name] = self._make_runner(bound, compiled.get(name), index, call_depth)
+                else:
+                    self.failures[name] = reason
         self._session.graph.finalize()
         with timed("preparing the signatures"):
             self._prepare()

@@ -61,7 +61,7 @@ def test_no_start_with_a_key_that_cannot_be_read(pair, tmp_path, note, how):
     note(
         f"start with a key that {how}",
         "exit code 1, one line that names the file",
-        f"exit code {run.returncode}, {own}",
+        f"exit code {run.returncode}, {' '.join(own).rpartition(': ')[2]}",
     )
     assert run.returncode == 1
     assert [str(pair[1]) in line for line in own] == [True]
