@@ -1,103 +1,20 @@
-"""What people's repositories look like when something is wrong: the state, the reason and the log line of each.
-
-Everything is real: places, plans, polls, and the loader with TensorFlow, on copies of one tiny export.
-"""
+"""What people's repositories look like when something is wrong: the state, the reason and the log line of each."""
 
 import os
 import shutil
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from service.errors import LoadError, NotFoundError, UnavailableError
-from service.loading import VersionLoader
-from service.model_places import ModelPlaces
-from service.repository import Repository
-from service.repository_poller import RepositoryPoller
-from service.settings import Settings
-from tests.service.serving import WAIT_S
-
-READY = "READY"
-INTERVAL_S = 1000.0
-"""Of polls, and the quiet time: longer than any test, so that nothing that it writes has lain still."""
-UNAVAILABLE = "UNAVAILABLE"
-NOBODY = 65534
-X = np.ones((2, 4), np.float32)
-
-
-class Site:
-    """A model repository on disk, what serves from it, and the log."""
-
-    def __init__(self, root, export, caplog):
-        self.root = root
-        self._export = export
-        self._caplog = caplog
-        self.repository = Repository(VersionLoader(Settings(default_max_batch_size=4)).load)
-        self.places = ModelPlaces([root], [])
-        self.poller = RepositoryPoller(self.repository, self.places, INTERVAL_S, INTERVAL_S)
-        root.chmod(0o755)
-
-    def put(self, place="clip/1", config=None):
-        """Copy the export to a place; write a configuration for the model."""
-        path = shutil.copytree(self._export, self.root / place)
-        if config is not None:
-            self.write(Path(place).parts[0] + "/config.pbtxt", config)
-        return path
-
-    def write(self, place, content=""):
-        path = self.root / place
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-
-    def start(self):
-        """Load all models, as a server does when it starts."""
-        try:
-            sources = self.places.all_models()
-        except LoadError as error:
-            return [str(error)]
-        for source in sources:
-            self.repository.add(source)
-        return [problem for source in sources for problem in self.repository.load(source.name)]
-
-    def poll(self, times=2):
-        """Look again; two looks that see the same count."""
-        for _ in range(times):
-            self.poller.poll()
-        self.repository._retirements.wait("clip", WAIT_S)
-
-    def states(self):
-        return {(each.name, each.version): each.state for each in self.repository.index()}
-
-    def reasons(self):
-        return " ".join(each.reason for each in self.repository.index())
-
-    def log(self):
-        """Return the warnings and errors since the last call."""
-        lines = [record.getMessage() for record in self._caplog.records if record.levelname in ("WARNING", "ERROR")]
-        self._caplog.clear()
-        return lines
-
-    def answer(self, name="clip"):
-        """Return which version answers, after it did."""
-        loaded = self.repository.find(name, "").loaded
-        assert loaded.run("serving_default", {"x": X}, ["y"])["y"].shape[0] == len(X)
-        return loaded.version
+from service.errors import NotFoundError
+from tests.service.sites import DATA, FAILED, NO_VERSION, READY, UNAVAILABLE, cut, open_site, served
 
 
 @pytest.fixture
 def site(export, caplog):
-    caplog.set_level("WARNING", "service")
-    root = Path(tempfile.mkdtemp())  # other users may read it, unlike pytest's own
-    made = Site(root, export("module"), caplog)
-    yield made
-    made.repository.close(WAIT_S)
-    shutil.rmtree(root)
-
-
-# What the start finds. --------------------------------------------------------------------------------------------
+    with open_site(export, caplog) as made:
+        yield made
 
 
 @dataclass(frozen=True)
@@ -115,20 +32,6 @@ class Case:
     states: dict
     reason: str = ""
     log: str = ""
-
-
-def served(*versions, model="clip"):
-    return {(model, str(version)): READY for version in versions}
-
-
-FAILED = {("clip", "1"): UNAVAILABLE}
-NO_VERSION = {("clip", ""): UNAVAILABLE}
-DATA = "variables/variables.data-00000-of-00001"
-
-
-def cut(file, part=0.5):
-    content = file.read_bytes()
-    file.write_bytes(content[: int(len(content) * part)])
 
 
 def names_that_are_no_versions(site):
@@ -349,177 +252,3 @@ def test_start(site, case):
             with pytest.raises(NotFoundError) as refused:
                 site.repository.find(name, "")
             assert case.reason in str(refused.value)
-
-
-# What comes and goes while the server polls. ----------------------------------------------------------------------
-
-
-@pytest.fixture
-def unreadable():
-    """Takes all rights from a path, and goes on as a user whom that stops; root it would not. Returns what ends it."""
-    taken, was_root = [], os.geteuid() == 0
-
-    def give_back():
-        if was_root:
-            os.seteuid(0)
-        for path in taken:
-            path.chmod(0o755)
-
-    def take(path):
-        taken.append(path)
-        path.chmod(0)
-        if was_root:
-            os.seteuid(NOBODY)
-        return give_back
-
-    yield take
-    give_back()
-
-
-def test_model_that_cannot_be_read_for_a_while_is_loaded_when_it_can(site, unreadable):
-    site.put()
-    make_readable = unreadable(site.root / "clip")
-    site.poll(6)
-    assert site.states() == NO_VERSION
-    assert "cannot be read: Permission denied" in site.reasons()
-    (line,) = site.log()
-    assert "'clip' cannot be loaded" in line
-    assert "Permission denied" in line
-    make_readable()
-    site.poll()
-
-    assert site.states() == served(1)
-    assert site.answer() == 1
-    assert site.log() == []
-
-
-def test_path_that_appears_later_is_loaded_then(site):
-    site.poll(6)
-    assert site.states() == {}
-    site.put()
-    site.poll()
-
-    assert site.answer() == 1
-    assert site.log() == []
-
-
-def test_copy_that_is_not_whole_yet_is_tried_again_until_it_is(site):
-    path = site.put()
-    whole = shutil.copy(path / DATA, site.root / "..whole")
-    cut(path / DATA)
-    site.poll(6)
-    assert site.states() == FAILED
-    (line,) = site.log()
-    assert "a file is cut or damaged" in line
-    shutil.copy(whole, path / DATA)
-    site.poll()
-
-    assert site.states() == served(1)
-    assert site.log() == []
-
-
-def test_older_version_serves_while_a_newer_one_is_not_whole(site):
-    site.put()
-    site.poll()
-    cut(site.put("clip/2") / "saved_model.pb")
-    site.poll(6)
-
-    assert site.answer() == 1
-    assert site.states() == served(1) | {("clip", "2"): UNAVAILABLE}
-    (line,) = site.log()
-    assert "model 'clip' version 2 is unavailable" in line
-    assert line.endswith(site.reasons().strip())
-
-
-def test_version_that_is_overwritten_in_place_serves_on_and_is_not_reloaded_from_half_a_file(site):
-    path = site.put()
-    site.poll()
-    cut(path / DATA)
-    site.poll(6)
-
-    assert site.answer() == 1
-    assert site.states() == served(1)
-    (line,) = site.log()
-    assert "version 1 was not reloaded, the one before is still served" in line
-
-
-def test_version_that_is_removed_while_it_serves_is_unloaded(site):
-    site.put()
-    site.put("bert/1")
-    site.poll()
-    shutil.rmtree(site.root / "clip/1")
-    site.poll(1)
-    assert site.answer() == 1, "one look is not enough"
-    site.poll(1)
-
-    assert site.states() == served(1, model="bert")
-    with pytest.raises(NotFoundError, match="'clip' is not found"):
-        site.repository.find("clip", "")
-    assert site.log() == []
-
-
-def test_latest_version_that_is_removed_gives_way_to_the_one_before(site):
-    site.put("clip/1")
-    site.put("clip/2")
-    site.poll()
-    assert site.answer() == 2
-    shutil.rmtree(site.root / "clip/2")
-    site.poll()
-
-    assert site.answer() == 1
-    with pytest.raises(UnavailableError, match="'clip' version 2 is not at ready state"):
-        site.repository.find("clip", "2")
-    assert site.log() == []
-
-
-def test_link_that_is_swapped_brings_what_it_leads_to(site):
-    site.put("..old/clip/1")
-    site.put("..new/clip/2")
-    (site.root / "..data").symlink_to("..old")
-    (site.root / "clip").symlink_to("..data/clip")
-    site.poll()
-    assert site.answer() == 1
-    (site.root / "..next").symlink_to("..new")
-    (site.root / "..next").rename(site.root / "..data")
-    site.poll()
-
-    assert site.answer() == 2
-    assert site.log() == []
-
-
-def test_place_that_is_gone_as_a_whole_stops_nothing(site):
-    site.put()
-    site.poll()
-    site.root.rename(aside := site.root.with_name(site.root.name + "-aside"))
-    site.poll(4)
-    answered = site.answer()
-    aside.rename(site.root)
-    site.poll(4)
-
-    assert answered == site.answer() == 1
-    assert site.states() == served(1)
-
-
-def test_configuration_that_breaks_while_the_model_serves_is_told_once(site):
-    site.put()
-    site.poll()
-    site.write("clip/config.pbtxt", "max_batch_size: many")
-    site.poll(6)
-
-    assert site.answer() == 1
-    (line,) = site.log()
-    assert "config.pbtxt:1:17" in line
-    site.write("clip/config.pbtxt", "max_batch_size: 2")
-    site.poll()
-    assert site.repository.find("clip", "").loaded.find_signature(None).max_batch_size == 2
-
-
-def test_two_directories_of_one_number_leave_the_version_that_serves_alone(site):
-    site.put("clip/7")
-    site.poll()
-    site.put("clip/007")
-    site.poll(6)
-
-    assert site.answer() == 7
-    (line,) = site.log()
-    assert "mean the same version" in line
