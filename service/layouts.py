@@ -57,8 +57,8 @@ class ModelSource:
 
 
 def is_saved_model(directory: Path) -> bool:
-    """Whether the directory itself holds a SavedModel's graph."""
-    return any((directory / name).is_file() for name in _GRAPH_FILES)
+    """Whether the directory itself holds a SavedModel's graph; the load tells of one that is no file."""
+    return any((directory / name).exists() for name in _GRAPH_FILES)
 
 
 def saved_model_directory(version_directory: Path, model_filename: str) -> Path:

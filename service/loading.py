@@ -103,6 +103,18 @@ def _check_process(config: ModelConfig, name: str) -> None:
             raise LoadError(f"model '{name}': op library '{library}' was not loaded when this process was started")
 
 
+def _check_name(name: str) -> None:
+    """Refuse a model that no request can name; a directory's name may be any bytes, a message holds UTF-8.
+
+    Raises:
+        LoadError: the name is no UTF-8.
+    """
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        raise LoadError("the model's name is no UTF-8; give it another with --model NAME=PATH") from error
+
+
 class VersionLoader:
     """Loads the versions of one server. Those that are made of the same files share one graph and its weights."""
 
@@ -126,9 +138,10 @@ class VersionLoader:
             config: as read from the model's config.pbtxt; empty when it has none.
 
         Raises:
-            LoadError: the SavedModel is broken, the configuration does not fit it, or a file that it names cannot be
-                read.
+            LoadError: the name is no UTF-8, the SavedModel is broken, the configuration does not fit it, or a file that
+                it names cannot be read.
         """
+        _check_name(name)
         _check_process(config, name)
         defaults = replace(self._defaults, devices=saved_model.devices())
         asked = optimizations(config, model=name)

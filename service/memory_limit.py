@@ -82,7 +82,7 @@ def _size(path: Path) -> int:
     """Return the bytes of a SavedModel's graph and variables; each variable takes its size again in memory."""
     total = 0
     for file in (*path.glob("saved_model.*"), *path.glob("variables/variables.data-*")):
-        with contextlib.suppress(FileNotFoundError):  # it is being replaced; the load itself says what is missing
+        with contextlib.suppress(OSError):  # it is being replaced, or cannot be seen; the load itself says so
             total += file.stat().st_size
     return total
 

@@ -1,5 +1,6 @@
 """Where models lie, as the options say, and how one is found there by its name."""
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -98,7 +99,7 @@ class ModelPlaces:
         Raises:
             LoadError: it cannot be read, or is in two places.
         """
-        if is_hidden(name) or len(name.encode()) > _LONGEST_NAME_BYTES:
+        if is_hidden(name) or len(os.fsencode(name)) > _LONGEST_NAME_BYTES:
             found = []
         else:
             try:

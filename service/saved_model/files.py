@@ -1,6 +1,7 @@
 """Reading a SavedModel directory: the file with its graphs, the right meta graph, variables and assets."""
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -17,6 +18,8 @@ _BINARY = "saved_model.pb"
 _TEXT = "saved_model.pbtxt"
 _CHUNKED = "saved_model.cpb"
 _ASSETS_COLLECTION = "saved_model_assets"
+# A writer that was interrupted leaves files whose names go on after this.
+_SHARD = re.compile(r"variables\.data-[0-9]{5,}-of-([0-9]{5,})")
 
 
 class MetaGraphFile:
@@ -78,12 +81,15 @@ def has_checkpoint(path: Path) -> bool:
     if not variables_prefix(path).with_suffix(".index").is_file():
         return False
     data = {file.name for file in variables_prefix(path).parent.glob("variables.data-*")}
-    count = int(next(iter(data)).rpartition("-")[2]) if data else 1
-    for number in range(count):
-        name = f"variables.data-{number:05d}-of-{count:05d}"
-        if name not in data:
-            raise BrokenFilesError(f"variables/{name} is missing")
+    counts = {int(shard[1]) for shard in map(_SHARD.fullmatch, data) if shard is not None} or {1}
+    missing = [next((name for name in _shards(count) if name not in data), None) for count in sorted(counts)]
+    if None not in missing:
+        raise BrokenFilesError(f"variables/{missing[-1]} is missing")
     return True
+
+
+def _shards(count: int) -> Iterator[str]:
+    return (f"variables.data-{number:05d}-of-{count:05d}" for number in range(count))
 
 
 def asset_feeds(path: Path, meta_graph: MetaGraphDef) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """A blueprint brought to life: graph imported, state restored, every signature checked."""
 
 import logging
+import os
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -117,8 +118,10 @@ class LiveGraph:
         check.hear(self._run_step(steps[-1], check.questions) if steps else self._session.run(check.questions))
 
     def _run_step(self, step: SetupStep, questions: list[tf.Tensor]) -> list[np.bool_]:
+        # As bytes: TensorFlow opens files of any name, but takes no text that is no UTF-8.
+        feeds = {tensor: os.fsencode(file) for tensor, file in step.feeds.items()}
         try:
-            answers: list[np.bool_] = self._session.run((self._operations([step]), questions), step.feeds)[1]
+            answers: list[np.bool_] = self._session.run((self._operations([step]), questions), feeds)[1]
         except tf.errors.ResourceExhaustedError:
             raise
         except (tf.errors.DataLossError, tf.errors.OutOfRangeError) as error:

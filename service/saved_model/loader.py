@@ -25,6 +25,7 @@ from service.saved_model.served_graph import ServedGraph
 from service.saved_model.sessions import prepare_tensorflow
 from service.saved_model.shared_graphs import SharedGraphs
 from service.saved_model.signature_defs import BoundSignature, bind_signatures
+from service.saved_model.special_files import refuse_special_files
 from service.signature import Signature
 from service.timed_steps import timed
 
@@ -57,6 +58,7 @@ class Description:
 
 def describe(path: Path, tags: frozenset[str]) -> Description:
     """Return the signatures of a SavedModel; see ``service.saved_model.describe``."""
+    refuse_special_files(path)
     prepare_tensorflow()
     bound, refused = bind_signatures(read_meta_graph(path, tags))
     return Description({name: one.signature for name, one in bound.items()}, refused)
@@ -73,6 +75,7 @@ def load(
     graphs: SharedGraphs,
 ) -> SavedModelServable:
     """Load a SavedModel; see ``service.saved_model.load``."""
+    refuse_special_files(path)
     prepare_tensorflow()
     share = graphs.take(path, options, (model, version), lambda: _load(path, model, version, options, judge))
     if share.is_joined:

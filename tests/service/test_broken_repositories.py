@@ -176,7 +176,7 @@ CASES = {
     "random bytes as graph": Case(random_graph, FAILED, "cut or is no SavedModel", "cut or is no SavedModel"),
     "empty graph": Case(empty_graph, FAILED, "the file is empty or cut", "the file is empty or cut"),
     "cut graph": Case(cut_graph, FAILED, "cut", "cut"),
-    "graph that is a directory": Case(graph_that_is_a_directory, FAILED, "no SavedModel", "no SavedModel"),
+    "graph that is a directory": Case(graph_that_is_a_directory, FAILED, "is a directory", "is a directory"),
     "one number twice": Case(one_number_twice, NO_VERSION, "mean the same version", "clip/007 and "),
     "padded number": Case(padded_number, served(12)),
     "number beyond 64 bits": Case(number_beyond_64_bits, served(1), log=f"no versions: '{2**63}'"),

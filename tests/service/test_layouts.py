@@ -225,7 +225,7 @@ def test_a_path_below_a_file_is_a_load_error(tmp_path):
         find_models(tmp_path / "file/model")
 
 
-@pytest.mark.parametrize("paths", [["./"], ["a/b/c.txt"], ["3"], ["saved_model.pb/"], [".hidden/1/saved_model.pb"]])
+@pytest.mark.parametrize("paths", [["./"], ["a/b/c.txt"], ["3"], [".hidden/1/saved_model.pb"]])
 def test_a_directory_without_a_model_is_a_load_error_that_says_what_was_looked_for(tmp_path, paths):
     make(tmp_path, *paths)
 
@@ -333,10 +333,10 @@ def test_a_version_of_another_backend_is_a_load_error_that_names_what_was_looked
         saved_model_directory(tmp_path, "model.savedmodel")
 
 
-def test_a_graph_must_be_a_file(tmp_path):
+def test_what_has_the_name_of_a_graph_counts_and_the_load_tells_when_it_is_no_file(tmp_path):
     make(tmp_path, "a/saved_model.pb", "b/saved_model.pb/", "c/")
 
-    assert [is_saved_model(tmp_path / name) for name in "abcd"] == [True, False, False, False]
+    assert [is_saved_model(tmp_path / name) for name in "abcd"] == [True, True, False, False]
 
 
 def test_one_model_takes_the_name_it_is_given(tmp_path):

@@ -1,0 +1,186 @@
+"""Model repositories whose files are odd: pipes, another export's variables, no rights, names that are no UTF-8."""
+
+import os
+import shutil
+import socket
+import threading
+
+import pytest
+
+from service.model_places import ModelPlaces
+from tests.service.serving import WAIT_S
+from tests.service.sites import DATA, FAILED, UNAVAILABLE, Site, open_site, served
+
+GRAPH = "saved_model.pb"
+INDEX = "variables/variables.index"
+NOBODY = 65534
+
+
+@pytest.fixture
+def site(export, caplog):
+    with open_site(export, caplog) as made:
+        yield made
+
+
+@pytest.fixture
+def without_rights():
+    """Takes all rights from a file, and goes on as a user whom that stops; root it would not."""
+    was_root = os.geteuid() == 0
+
+    def take(file):
+        file.chmod(0)
+        if was_root:
+            os.seteuid(NOBODY)
+
+    yield take
+    if was_root:
+        os.seteuid(0)
+
+
+def bind_socket(path):
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind(str(path))
+
+
+KINDS = {"named pipe": os.mkfifo, "socket": bind_socket, "directory": os.mkdir}
+
+
+def start(site):
+    """Load all models, but wait for it no longer than a load that is not stuck can take."""
+    loads = threading.Thread(target=site.start, daemon=True)
+    loads.start()
+    loads.join(WAIT_S)
+    assert not loads.is_alive(), "the load is stuck"
+
+
+def assert_fails(site, *told):
+    assert site.states() == FAILED
+    (line,) = site.log()
+    assert line.startswith("model 'clip' version 1 is unavailable: ")
+    for text in told:
+        assert text in site.reasons()
+        assert text in line
+
+
+@pytest.mark.parametrize("file", [GRAPH, DATA, INDEX])
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_no_file_is_a_load_error_that_names_it_and_is_not_opened(site, kind, file):
+    place = site.put() / file
+    place.unlink()
+    KINDS[kind](place)
+    start(site)
+
+    assert_fails(site, f"{place}: is a {kind}, not a file")
+
+
+@pytest.mark.parametrize("file", ["fingerprint.pb", "assets/words.txt"])
+def test_pipe_in_the_place_of_a_file_that_is_not_always_read_is_a_load_error_too(site, file):
+    place = site.put() / file
+    place.unlink(missing_ok=True)
+    place.parent.mkdir(exist_ok=True)
+    os.mkfifo(place)
+    start(site)
+
+    assert_fails(site, f"{place}: is a named pipe, not a file")
+
+
+def test_link_to_a_pipe_is_as_the_pipe_itself(site):
+    place = site.put() / DATA
+    place.rename(aside := place.with_name("aside"))
+    aside.unlink()
+    os.mkfifo(aside)
+    place.symlink_to("aside")
+    start(site)
+
+    assert_fails(site, f"{place}: is a named pipe, not a file")
+
+
+def test_another_exports_variables_are_a_load_error_that_names_one_which_is_missing(site):
+    shutil.rmtree(site.put() / "variables")
+    shutil.copytree(site._export("counter") / "variables", site.root / "clip/1/variables")
+    site.start()
+
+    assert_fails(site, "not found in checkpoint")
+
+
+@pytest.mark.parametrize("shard", [0, 1])
+def test_one_shard_of_two_that_is_missing_is_a_load_error_that_names_it(site, shard):
+    whole = site.put() / DATA
+    whole.rename(whole.with_name(f"variables.data-0000{1 - shard}-of-00002"))
+    site.start()
+
+    assert_fails(site, f"variables/variables.data-0000{shard}-of-00002 is missing")
+
+
+def test_leftovers_of_an_interrupted_writer_are_no_shards(site):
+    path = site.put()
+    site.write(f"clip/1/{DATA}.tempstate123", "half")
+    (path / "variables/variables.data-00000-of-00002").write_bytes(b"half")
+    site.start()
+
+    assert site.states() == served(1)
+    assert site.log() == []
+
+
+@pytest.mark.parametrize("file", [GRAPH, DATA, INDEX])
+def test_file_that_cannot_be_read_is_a_load_error_that_names_it(site, file, without_rights):
+    path = site.put() / file
+    without_rights(path)
+    site.start()
+
+    assert_fails(site, str(path), "ermission denied")
+
+
+NO_UTF8 = os.fsdecode(b"caf\xe9")
+
+
+@pytest.mark.parametrize("begin", [Site.start, Site.poll])
+def test_model_whose_name_is_no_utf8_is_a_load_error_and_leaves_the_others_alone(site, begin):
+    site.put("bert/1")
+    site.put(f"{NO_UTF8}/1")
+    begin(site)
+
+    assert site.answer("bert") == 1
+    assert site.states() == served(1, model="bert") | {(NO_UTF8, "1"): UNAVAILABLE}
+    assert "name is no UTF-8; give it another with --model NAME=PATH" in site.reasons()
+    (line,) = site.log()
+    assert line.endswith(site.reasons().strip())
+
+
+def test_model_in_a_directory_whose_name_is_no_utf8_is_served_by_another_name(site):
+    site.places = ModelPlaces([], [f"clip={site.root / NO_UTF8}"])
+    site.put(f"{NO_UTF8}/1")
+    site.start()
+
+    assert site.answer() == 1
+    assert site.log() == []
+
+
+def test_version_whose_name_is_no_utf8_is_ignored_with_a_warning(site):
+    site.put()
+    (site.root / "clip" / os.fsdecode(b"2\xff")).mkdir()
+    site.start()
+
+    assert site.states() == served(1)
+    (line,) = site.log()
+    assert r"ignored, no versions: '2\udcff'" in line
+
+
+def tree(root):
+    """Return what tells of a write: each path with its status, but for the time of access."""
+    found = {}
+    for path in sorted(root.rglob("*")):
+        status = path.lstat()
+        found[str(path)] = (status.st_mode, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    return found
+
+
+def test_nothing_is_written_into_a_model_repository(site):
+    site.put()
+    site.put("bert/1", "max_batch_size: 2")
+    before = tree(site.root)
+    site.start()
+    site.poll()
+    assert site.answer("clip") == site.answer("bert") == 1
+
+    assert tree(site.root) == before
