@@ -3,6 +3,7 @@
 import os
 import shutil
 import socket
+import subprocess
 import threading
 
 import pytest
@@ -184,3 +185,33 @@ def test_nothing_is_written_into_a_model_repository(site):
     assert site.answer("clip") == site.answer("bert") == 1
 
     assert tree(site.root) == before
+
+
+@pytest.fixture
+def read_only():
+    """Makes a directory read-only as a volume can be, which stops root, too; no test can where it may not mount."""
+    mounted = []
+
+    def mount(directory):
+        bound = subprocess.run(["mount", "--bind", directory, directory], capture_output=True, check=False)
+        if bound.returncode:
+            pytest.skip("may not mount: " + bound.stderr.decode().strip())
+        mounted.append(directory)
+        subprocess.run(["mount", "-o", "remount,ro,bind", directory], check=True)
+
+    yield mount
+    for directory in mounted:
+        subprocess.run(["umount", "--lazy", directory], check=True)
+
+
+def test_read_only_model_repository_is_served(site, read_only):
+    site.put()
+    site.put("bert/1", "max_batch_size: 2")
+    read_only(site.root)
+    with pytest.raises(OSError, match="Read-only file system"):
+        site.write("clip/2")
+    site.start()
+    site.poll()
+
+    assert site.answer("clip") == site.answer("bert") == 1
+    assert site.log() == []
