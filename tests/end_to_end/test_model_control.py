@@ -19,10 +19,9 @@ from tests.end_to_end.conftest import START_S, STOP_S
 
 pytestmark = pytest.mark.end_to_end
 
-RELOADS = 40
-RELOADS_UNTIL_FLAT = 20
-GROWTH_MIB = 25
-"""The allocator's pieces settle within 20 reloads; 20 copies that stayed behind would be 80 MiB."""
+RELOADS = 20
+RELOADS_UNTIL_FLAT = 5
+GROWTH_MIB = 10
 SPARE = 3
 """A version that was replaced, or a connection that was closed, may not be gone yet when the next one comes."""
 FIRST_ROW = {"row": np.zeros(1, np.int32)}
@@ -42,7 +41,11 @@ def models(export, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def explicit(models):
-    with ServerProcess(models, "--model-control-mode", "explicit") as process:
+    """A server whose freed weights glibc gives back, where it would keep a copy in the arena of each loading thread."""
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("MALLOC_MMAP_THRESHOLD_", str(1 << 20))
+        process = ServerProcess(models, "--model-control-mode", "explicit")
+    with process:
         process.wait_until_ready(START_S)
         yield process
         assert process.stop(STOP_S) == 0

@@ -74,6 +74,7 @@ def test_copy_that_is_not_whole_yet_is_tried_again_until_it_is(site):
     assert site.states() == FAILED
     (line,) = site.log()
     assert "a file is cut or damaged" in line
+    assert line.endswith(site.reasons().strip())
     shutil.copy(whole, path / DATA)
     site.poll()
 
@@ -102,8 +103,10 @@ def test_version_that_is_overwritten_in_place_serves_on_and_is_not_reloaded_from
 
     assert site.answer() == 1
     assert site.states() == served(1)
+    assert site.reasons() == ""
     (line,) = site.log()
     assert "version 1 was not reloaded, the one before is still served" in line
+    assert "a file is cut or damaged" in line
 
 
 def test_version_that_is_removed_while_it_serves_is_unloaded(site):
@@ -130,6 +133,8 @@ def test_latest_version_that_is_removed_gives_way_to_the_one_before(site):
     site.poll()
 
     assert site.answer() == 1
+    assert site.states() == served(1) | {("clip", "2"): UNAVAILABLE}
+    assert site.reasons().strip() == "unloaded"
     with pytest.raises(UnavailableError, match="'clip' version 2 is not at ready state"):
         site.repository.find("clip", "2")
     assert site.log() == []
@@ -161,6 +166,7 @@ def test_place_that_is_gone_as_a_whole_stops_nothing(site):
 
     assert answered == site.answer() == 1
     assert site.states() == served(1)
+    assert site.reasons() == ""
 
 
 def test_configuration_that_breaks_while_the_model_serves_is_told_once(site):
@@ -170,6 +176,7 @@ def test_configuration_that_breaks_while_the_model_serves_is_told_once(site):
     site.poll(6)
 
     assert site.answer() == 1
+    assert site.states() == served(1)
     (line,) = site.log()
     assert "config.pbtxt:1:17" in line
     site.write("clip/config.pbtxt", "max_batch_size: 2")
@@ -184,5 +191,6 @@ def test_two_directories_of_one_number_leave_the_version_that_serves_alone(site)
     site.poll(6)
 
     assert site.answer() == 7
+    assert site.states() == served(7)
     (line,) = site.log()
     assert "mean the same version" in line

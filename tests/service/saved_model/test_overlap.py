@@ -4,12 +4,11 @@ import threading
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
+from clients.gpu_check.export import export_meeting
 from service import saved_model
 from service.devices import CPU, DeviceChoice, Instances
 from service.saved_model.placement import keeps_to_one_thread
-from tests.exports.tf1 import save, signature_of, v1
 
 WAIT_S = 30
 (GPU,) = DeviceChoice.parse("gpu").gpus(1)
@@ -19,14 +18,8 @@ SECOND_CPU = DeviceChoice.parse("cpu:0,1").cpus()[1]
 @pytest.fixture
 def meeting(tmp_path):
     """An export with two signatures of which each gives the other what it waits for, so that neither ends alone."""
-    with v1.Graph().as_default(), v1.Session() as session:
-        x = v1.placeholder(tf.float32, [], name="x")
-        queues = [tf.queue.FIFOQueue(4, tf.float32, [], shared_name=name) for name in ("left", "right")]
-        signatures = {}
-        for name, (mine, other) in (("left", queues), ("right", queues[::-1])):
-            with tf.control_dependencies([other.enqueue(x)]):
-                signatures[name] = signature_of({"x": x}, {"y": mine.dequeue()})
-        return save(session, tmp_path / "meeting", signatures)
+    export_meeting(tmp_path / "meeting")
+    return tmp_path / "meeting"
 
 
 @pytest.fixture
