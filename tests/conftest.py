@@ -21,10 +21,11 @@ os.environ.setdefault("TF_XLA_FLAGS", "--tf_xla_cpu_global_jit --tf_xla_enable_l
 SHARED_SERVERS = {"servers", "digits_server"}
 
 
+@pytest.hookimpl(tryfirst=True)  # before the plugin that shares the work reads the marks
 def pytest_collection_modifyitems(items):
     """Let one of the processes that share the work run all tests of a shared server, and those of a file together."""
     for item in items:
-        group = "shared servers" if SHARED_SERVERS & set(item.fixturenames) else item.path.as_posix()
+        group = "shared servers" if SHARED_SERVERS & set(item.fixturenames) else item.nodeid.split("::")[0]
         item.add_marker(pytest.mark.xdist_group(group))
 
 

@@ -3,6 +3,7 @@
 import mmap
 import os
 import socket
+import uuid
 
 import pytest
 
@@ -21,8 +22,8 @@ def make():
 
 @pytest.fixture
 def entry():
-    """A free path among the shared-memory objects."""
-    path = DIRECTORY / "signet_test_entry"
+    """A free path among the shared-memory objects, also when the tests run twice at a time."""
+    path = DIRECTORY / f"signet_test_{uuid.uuid4().hex}"
     yield path
     path.unlink(missing_ok=True)
 
