@@ -15,19 +15,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from clients.benchmarks import chart, perf_analyzer
-from clients.benchmarks.alternation import Series, alternate
+from clients.benchmarks import chart, connections, perf_analyzer
+from clients.benchmarks.alternation import alternate
 from clients.benchmarks.bare_process import BareProcessError
 from clients.benchmarks.conditions import Conditions, describe_machine, installed_versions
 from clients.benchmarks.contenders import ContenderError, start
 from clients.benchmarks.perf_analyzer import PerfAnalyzerError
 from clients.benchmarks.report import to_markdown
-from clients.benchmarks.scenarios import SCENARIOS, Scenario
+from clients.benchmarks.scenarios import SCENARIOS as LOADS
+from clients.benchmarks.scenarios import Scenario
 from clients.benchmarks.triton import TritonError
 from clients.benchmarks.variants import Variant
 from clients.server_process import ServerProcessError
 
 _SHORT_SECONDS: Final = 0.9
+SCENARIOS: Final = {**LOADS, connections.SCENARIO.name: connections.SCENARIO}
 
 
 @dataclass(frozen=True)
@@ -65,23 +67,31 @@ def measure_all(run: Run) -> None:
     for scenario in run.scenarios:
         print(f"-- {scenario.name}: {scenario.title}", flush=True)
         conditions = _conditions(run, scenario)
-        series = _measure(run, scenario)
-        has_chart = len(scenario.concurrencies) > 1
-        if has_chart:
-            chart.draw(run.output / f"{scenario.name}.svg", scenario.title, series)
-        page = to_markdown(scenario.title, series, conditions, f"{scenario.name}.svg" if has_chart else None)
+        make_page = _page_of_connections if scenario.name == connections.NAME else _page
+        page = make_page(run, scenario, conditions)
         (run.output / f"{scenario.name}.md").write_text(page)
         print(page, flush=True)
 
 
-def _measure(run: Run, scenario: Scenario) -> list[Series]:
-    series = []
+def _page(run: Run, scenario: Scenario, conditions: Conditions) -> str:
+    begun = time.monotonic()
     with start(scenario, _variants(run, scenario), run.peers, run.work) as contenders:
-        for concurrency in scenario.concurrencies:
-            begun = time.monotonic()
-            series += alternate(contenders, scenario.loads, concurrency, run.rounds, run.seconds)
-            print(f"   {concurrency} callers: {time.monotonic() - begun:.0f} s", flush=True)
-    return series
+        print(f"   started in {time.monotonic() - begun:.0f} s", flush=True)
+        series = alternate(contenders, scenario.loads, scenario.concurrencies, run.rounds, run.seconds, _tell)
+    print(f"   {time.monotonic() - begun:.0f} s in all", flush=True)
+    has_chart = len(scenario.concurrencies) > 1
+    if has_chart:
+        chart.draw(run.output / f"{scenario.name}.svg", scenario.title, series)
+    return to_markdown(scenario.title, series, conditions, f"{scenario.name}.svg" if has_chart else None)
+
+
+def _page_of_connections(run: Run, scenario: Scenario, conditions: Conditions) -> str:
+    taken = connections.measure(_variants(run, scenario), run.peers, run.work, run.rounds, _tell)
+    return connections.to_markdown(taken, conditions)
+
+
+def _tell(what: str) -> None:
+    print(f"   {time.strftime('%H:%M:%S')} {what}", flush=True)
 
 
 def _export(models: set[str], directory: Path) -> None:

@@ -8,7 +8,7 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from clients.benchmarks.alternation import Series
+from clients.benchmarks.alternation import Series, lines
 from clients.benchmarks.figures import Spread, medians
 
 _STYLE: Final[Any] = {"svg.fonttype": "none", "svg.hashsalt": "signet", "font.size": 9}
@@ -21,7 +21,7 @@ def draw(path: Path, title: str, series: Sequence[Series]) -> None:
         figure = Figure(figsize=(10, 4), layout="constrained")
         figure.suptitle(title)
         throughput, latency = figure.subplots(1, 2)
-        for number, line in enumerate(_lines(series)):
+        for number, line in enumerate(lines(series)):
             _draw_line(throughput, latency, line, f"C{number}")
         _label(throughput, "requests per second")
         _label(latency, "milliseconds (line p50, dashed p99)")
@@ -29,12 +29,6 @@ def draw(path: Path, title: str, series: Sequence[Series]) -> None:
         throughput.set_ylim(bottom=0)
         throughput.legend()
         figure.savefig(path, format="svg", metadata={"Date": None})
-
-
-def _lines(series: Sequence[Series]) -> list[list[Series]]:
-    """Return for each contender and load its series, one per concurrency."""
-    keys = dict.fromkeys((one.contender, one.load) for one in series)
-    return [[one for one in series if (one.contender, one.load) == key] for key in keys]
 
 
 def _draw_line(throughput: Axes, latency: Axes, line: Sequence[Series], colour: str) -> None:

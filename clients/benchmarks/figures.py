@@ -75,3 +75,8 @@ def ratios(ours: Sequence[Measurement], theirs: Sequence[Measurement]) -> dict[s
         heading: Spread.of([figure(mine) / figure(other) for mine, other in zip(ours, theirs, strict=True)])
         for heading, figure in RATIOS.items()
     }
+
+
+def p50_differences(ours: Sequence[Measurement], theirs: Sequence[Measurement]) -> Spread:
+    """Return by how many milliseconds our median latency is above theirs, pair by pair as in ``ratios``."""
+    return Spread.of([mine.p50_ms - other.p50_ms for mine, other in zip(ours, theirs, strict=True)])

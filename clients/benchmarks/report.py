@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import astuple
-from itertools import combinations
+from itertools import combinations, pairwise
 
-from clients.benchmarks.alternation import Series
+from clients.benchmarks.alternation import Series, lines
 from clients.benchmarks.conditions import Conditions
-from clients.benchmarks.figures import RATIOS, medians, ratios
+from clients.benchmarks.figures import RATIOS, medians, p50_differences, ratios
 
 _ROW = tuple[str, ...]
 _COMPUTING = ("device", "XLA", "mixed precision")
@@ -26,7 +26,7 @@ def to_markdown(title: str, series: Sequence[Series], conditions: Conditions, ch
         parts.append(f"![Throughput and latency against concurrency]({chart})")
     parts += [
         "Medians over the rounds:",
-        _table(
+        table(
             (
                 "callers",
                 "load",
@@ -41,8 +41,13 @@ def to_markdown(title: str, series: Sequence[Series], conditions: Conditions, ch
             map(_figures, series),
         ),
         "Ratios of what was measured side by side, median over the rounds (least..greatest):",
-        _table(("callers", "what", *RATIOS), _comparisons(series)),
+        table(("callers", "what", *RATIOS, "p50 difference, ms"), _comparisons(series)),
     ]
+    if growth := list(_growth(series)):
+        parts += [
+            "More callers beside fewer, likewise:",
+            table(("callers", "server", "load", *RATIOS), growth),
+        ]
     return "\n\n".join(parts) + "\n"
 
 
@@ -87,9 +92,20 @@ def _comparisons(series: Sequence[Series]) -> Iterator[_ROW]:
 
 def _comparison(what: str, ours: Series, theirs: Series) -> _ROW:
     spreads = ratios(ours.measurements, theirs.measurements)
-    return (str(ours.concurrency), what, *map(str, spreads.values()))
+    difference = p50_differences(ours.measurements, theirs.measurements)
+    return (str(ours.concurrency), what, *map(str, spreads.values()), str(difference))
 
 
-def _table(headings: Sequence[str], rows: Iterable[_ROW]) -> str:
+def _growth(series: Sequence[Series]) -> Iterator[_ROW]:
+    """Compare each number of callers with the next smaller one, for each contender and load."""
+    for line in lines(series):
+        for fewer, more in pairwise(line):
+            spreads = ratios(more.measurements, fewer.measurements)
+            callers = f"{more.concurrency} / {fewer.concurrency}"
+            yield (callers, more.contender, more.load or "-", *map(str, spreads.values()))
+
+
+def table(headings: Sequence[str], rows: Iterable[_ROW]) -> str:
+    """Return a table in Markdown."""
     lines = [headings, ["---"] * len(headings), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)

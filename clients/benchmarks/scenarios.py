@@ -68,6 +68,19 @@ def _vision(name: str, title: str, signature: str) -> Scenario:
     )
 
 
+def _unjoined(name: str, title: str) -> Scenario:
+    """Return what a server adds to the model: no requests are joined, so that every run is the bare loop's."""
+    return Scenario(
+        f"{name}-unjoined",
+        f"{title}, one picture per run",
+        name,
+        _pictures("images")[:1],
+        (1, 4),
+        max_batch_size=1,
+        bare=True,
+    )
+
+
 def _compiled(name: str, title: str) -> Scenario:
     """Return XLA on beside XLA off, on the signature that XLA can compile as a whole."""
     variants = (Variant("Signet"), Variant("Signet with XLA", xla="on"))
@@ -82,6 +95,8 @@ def _pictures(signature: str) -> tuple[Load, ...]:
         Load("8 pictures", (signature,), rows=8, least_requests=12),
     )
 
+
+_VISION: Final = (("efficientnet", "EfficientNet-B0"), ("resnet", "ResNet-50"))
 
 SCENARIOS: Final = {
     scenario.name: scenario
@@ -115,7 +130,7 @@ SCENARIOS: Final = {
                 Load("shared memory", ("first_pixel",), rows=100, shared_memory=True, least_requests=60),
             ),
             (1, 4),
-            short=(4,),
+            short=(1, 4),
             max_batch_size=128,
         ),
         Scenario(
@@ -125,15 +140,8 @@ SCENARIOS: Final = {
             (Load("", ("upper",), rows=32),),
             (1, 16),
         ),
-        *(
-            _vision(name, title, signature)
-            for name, title, signatures in (
-                ("efficientnet", "EfficientNet-B0", ("images", "embeddings", "jpeg")),
-                ("resnet", "ResNet-50", ("images", "jpeg")),
-            )
-            for signature in signatures
-        ),
-        _compiled("efficientnet", "EfficientNet-B0"),
-        _compiled("resnet", "ResNet-50"),
+        *(_vision(name, title, signature) for name, title in _VISION for signature in ("images", "embeddings", "jpeg")),
+        *(_unjoined(name, title) for name, title in _VISION),
+        *(_compiled(name, title) for name, title in _VISION),
     )
 }

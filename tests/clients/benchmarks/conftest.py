@@ -1,9 +1,14 @@
-"""Made-up measurements for what is made of them."""
+"""Made-up measurements for what is made of them, and servers without a model to be measured."""
+
+import subprocess
+import sys
+from contextlib import contextmanager
 
 import pytest
 
 from clients.benchmarks.alternation import Series
 from clients.benchmarks.conditions import Conditions
+from clients.benchmarks.contenders import ECHOES, ServerContender
 from clients.benchmarks.figures import Measurement
 from clients.benchmarks.variants import Computing
 
@@ -36,3 +41,22 @@ def conditions():
         variants={"Signet": "", "tuned": "--instance-count 4"},
         busy=0.25,
     )
+
+
+@pytest.fixture
+def echo_server(tmp_path):
+    """Return a context in which one of the echo servers runs."""
+
+    @contextmanager
+    def running(label):
+        command = [sys.executable, "-m", "clients.benchmarks.echo", "toy", *ECHOES[label]]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            try:
+                address = process.stdout.readline().split()[-1]
+                yield ServerContender(
+                    label, Computing(), address, process.pid, "toy", has_aliases=False, inputs=tmp_path
+                )
+            finally:
+                process.kill()
+
+    return running

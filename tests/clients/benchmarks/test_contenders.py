@@ -5,29 +5,17 @@ import time
 
 import pytest
 
-from clients.benchmarks.contenders import ECHOES, ServerContender, cpu_seconds
+from clients.benchmarks.contenders import ECHOES, cpu_seconds
 from clients.benchmarks.perf_analyzer import PROGRAM
 from clients.benchmarks.scenarios import Load
-from clients.benchmarks.variants import Computing
 
 
-@pytest.fixture(params=ECHOES)
-def echo(request):
-    command = [sys.executable, "-m", "clients.benchmarks.echo", "toy", *ECHOES[request.param]]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            yield process, process.stdout.readline().split()[-1]
-        finally:
-            process.kill()
-
-
+@pytest.mark.parametrize("label", ECHOES)
 @pytest.mark.end_to_end
 @pytest.mark.skipif(not PROGRAM.exists(), reason="perf_analyzer is not installed: make perf-analyzer")
-def test_a_server_is_measured_by_perf_analyzer_its_own_counters_and_its_cpu_time(echo, tmp_path):
-    process, address = echo
-    contender = ServerContender("echo", Computing(), address, process.pid, "toy", has_aliases=False, inputs=tmp_path)
-
-    figures = contender.measure(Load("", ("scores", "scores"), least_requests=30), concurrency=4, seconds=0)
+def test_a_server_is_measured_by_perf_analyzer_its_own_counters_and_its_cpu_time(echo_server, label):
+    with echo_server(label) as contender:
+        figures = contender.measure(Load("", ("scores", "scores"), least_requests=30), concurrency=4, seconds=0)
 
     assert figures.requests_per_s > 1
     assert 0 < figures.p50_ms <= figures.p99_ms

@@ -1,6 +1,6 @@
 import pytest
 
-from clients.benchmarks.figures import Measurement, Spread, medians, ratios
+from clients.benchmarks.figures import Measurement, Spread, medians, p50_differences, ratios
 
 
 def measurement(requests_per_s, cpu_ms=1.0):
@@ -37,3 +37,10 @@ def test_medians_are_taken_figure_by_figure():
 
 def test_a_spread_is_written_as_median_and_range():
     assert str(Spread.of([3.0, 1.0, 2.004])) == "2.00 (1.00..3.00)"
+
+
+def test_latencies_are_subtracted_pair_by_pair():
+    ours = [Measurement(1, 2.0, 3.0, 1.0, 1.0), Measurement(1, 9.0, 9.0, 1.0, 1.0)]
+    theirs = [Measurement(1, 1.5, 3.0, 1.0, 1.0), Measurement(1, 9.5, 9.0, 1.0, 1.0)]
+
+    assert p50_differences(ours, theirs) == Spread(0.0, -0.5, 0.5)

@@ -30,7 +30,7 @@ def test_every_series_has_a_row_of_medians(measured, conditions):
 
 
 def test_contenders_are_compared_under_one_load_and_loads_on_one_contender(measured, conditions):
-    rows = rows_of(to_markdown("A title", measured, conditions, None), 6)
+    rows = rows_of(to_markdown("A title", measured, conditions, None), 7)[:4]
 
     assert {row[1]: row[2] for row in rows} == {
         "Signet / Triton, inline": "2.00 (1.00..3.00)",
@@ -39,3 +39,14 @@ def test_contenders_are_compared_under_one_load_and_loads_on_one_contender(measu
         "shared memory / inline, Triton": "0.50 (0.50..0.50)",
     }
     assert {row[0] for row in rows} == {"1"}
+    assert rows[0][6] == "-5.00 (-6.67..0.00)"
+
+
+def test_more_callers_are_compared_with_fewer(measured, conditions):
+    page = to_markdown("A title", measured, conditions, None)
+
+    assert "| 4 / 1 | Signet | inline | 6.17 (4.11..12.34) |" in page
+
+
+def test_a_page_about_one_number_of_callers_does_not_speak_of_more(measured, conditions):
+    assert "More callers" not in to_markdown("A title", measured[:4], conditions, None)
