@@ -3,6 +3,7 @@
 import base64
 import binascii
 import math
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -17,6 +18,11 @@ MOST_SHOWN: Final = 1000
 """Elements of an output; a page cannot show more, and to write them would keep the thread of the port."""
 
 _LONGEST_TEXT: Final = 1000
+
+_MOST_AXES: Final = 64
+"""NumPy's limit."""
+
+_NUMBERS: Final = frozenset({bool, int, float})
 
 
 def to_tensor(value: Any, spec: TensorSpec) -> InputTensor:
@@ -42,29 +48,38 @@ def to_json(array: np.ndarray) -> list[Any]:
 
 
 def _to_numbers(value: Any, spec: TensorSpec) -> np.ndarray:
-    try:
-        array = np.asarray(value)
-    except ValueError:
-        raise InvalidArgumentError(f"input '{spec}': the lists in it differ in length") from None
-    if array.dtype.kind not in "biuf":
+    shape, elements = _flatten(value, spec)
+    # NumPy itself would take a text among them, and make every element as long as that.
+    if not _NUMBERS.issuperset(map(type, elements)):
         raise InvalidArgumentError(f"input '{spec}' takes numbers; there is something else in it")
+    array = np.array(elements)
+    if array.dtype.kind not in "biuf":
+        raise InvalidArgumentError(f"input '{spec}' takes numbers; there is one that no datatype can hold")
     with np.errstate(all="ignore"):
         cast = array.astype(spec.datatype.dtype)
     if cast.dtype.kind in "biu" and not np.array_equal(cast, array):
         raise InvalidArgumentError(f"input '{spec}': there are values that are no {spec.datatype.name}")
-    return cast
+    return cast.reshape(shape)
 
 
 def _to_bytes(value: Any, spec: TensorSpec) -> np.ndarray:
+    shape, elements = _flatten(value, spec)
+    return from_elements([_one_bytes(element, spec) for element in elements], shape)
+
+
+def _flatten(value: Any, spec: TensorSpec) -> tuple[tuple[int, ...], list[Any]]:
+    """Return the shape of nested lists and what is in the innermost ones."""
     shape: list[int] = []
     elements = [value]
-    while any(isinstance(element, list) for element in elements):
-        lengths = {len(element) if isinstance(element, list) else -1 for element in elements}
-        if len(lengths) > 1:
-            raise InvalidArgumentError(f"input '{spec}': the lists in it differ in length")
+    while (kinds := set(map(type, elements))) == {list}:
+        lengths = set(map(len, elements))
+        if len(lengths) > 1 or len(shape) == _MOST_AXES:
+            raise InvalidArgumentError(f"input '{spec}': the lists in it differ in length, or are too deep")
         shape.append(lengths.pop())
-        elements = [inner for element in elements for inner in element]
-    return from_elements([_one_bytes(element, spec) for element in elements], tuple(shape))
+        elements = list(chain.from_iterable(elements))
+    if list in kinds:
+        raise InvalidArgumentError(f"input '{spec}': the lists in it differ in length")
+    return tuple(shape), elements
 
 
 def _one_bytes(element: Any, spec: TensorSpec) -> bytes:

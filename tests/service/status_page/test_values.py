@@ -1,5 +1,7 @@
 """JSON values become tensors, and outputs become JSON that a page can show."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,12 @@ from tests.fakes import spec
 NUMBERS = spec("x", "FP32", (-1, 2))
 WHOLE = spec("n", "INT32", (-1,))
 TEXTS = spec("s", "BYTES", (-1,))
+
+
+def _nested(value, depth):
+    for _ in range(depth):
+        value = [value]
+    return value
 
 
 @pytest.mark.parametrize(
@@ -44,6 +52,10 @@ def test_values_become_tensors_of_the_datatype(value, tensor, shape, data):
         ([1.5], WHOLE, "no INT32"),
         ([2**40], WHOLE, "no INT32"),
         ([10**30], WHOLE, "takes numbers"),
+        (["one", 1], NUMBERS, "takes numbers"),
+        ([[1], 2], NUMBERS, "differ in length"),
+        (_nested(1, 65), NUMBERS, "too deep"),
+        (_nested("one", 900), TEXTS, "too deep"),
         ([-1], spec("u", "UINT8", (-1,)), "no UINT8"),
         ([1], TEXTS, "takes texts"),
         ([["a"], "b"], TEXTS, "differ in length"),
@@ -56,6 +68,19 @@ def test_what_makes_no_tensor_is_told_with_the_input(value, tensor, says):
         to_tensor(value, tensor)
 
     assert str(tensor) in str(raised.value)
+
+
+def test_one_long_text_among_numbers_takes_no_memory_for_each_of_them():
+    sent = ["a" * 100_000, *[1] * 1000]
+    tracemalloc.start()
+    try:
+        with pytest.raises(InvalidArgumentError):
+            to_tensor(sent, NUMBERS)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert peak < 1_000_000
 
 
 def test_outputs_become_json_with_what_json_lacks_as_texts():
