@@ -1,6 +1,6 @@
 """grpc.reflection.v1alpha, with which generic tools list what is served and learn its messages."""
 
-from collections.abc import AsyncIterable
+from collections.abc import AsyncIterator
 from typing import Final
 
 import grpc
@@ -22,11 +22,10 @@ def reflection_handler(lasting: LastingCalls) -> grpc.GenericRpcHandler:
     names = [service.full_name for file in _FILES for service in file.services_by_name.values()]
     servicer = reflection.aio.ReflectionServicer(names, pool=_pool(_FILES))
 
-    async def serve(data: AsyncIterable[bytes], context: Context) -> None:
-        requests = (parse(reflection_pb2.ServerReflectionRequest, each) async for each in data)
+    async def serve(_requests: object, context: Context) -> None:
         try:
             with lasting.until_stop():
-                async for response in servicer.ServerReflectionInfo(requests, context):
+                async for response in servicer.ServerReflectionInfo(_read(context), context):
                     await context.write(response)
         except SignetError as error:
             await abort(context, error)
@@ -35,6 +34,12 @@ def reflection_handler(lasting: LastingCalls) -> grpc.GenericRpcHandler:
         serve, response_serializer=reflection_pb2.ServerReflectionResponse.SerializeToString
     )
     return grpc.method_handlers_generic_handler(reflection.SERVICE_NAME, {"ServerReflectionInfo": method})
+
+
+async def _read(context: Context) -> AsyncIterator[reflection_pb2.ServerReflectionRequest]:
+    # The iterator that gRPC offers keeps its last message until the garbage collector comes by, when the call fails.
+    while (data := await context.read()) is not grpc.aio.EOF:
+        yield parse(reflection_pb2.ServerReflectionRequest, data)
 
 
 def _pool(files: tuple[FileDescriptor, ...]) -> DescriptorPool:

@@ -1,6 +1,8 @@
 """What generic tools do: list the services, fetch their messages, call without stubs of ours."""
 
 import asyncio
+import gc
+import tracemalloc
 
 import grpc
 import numpy as np
@@ -11,11 +13,12 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 
 from tests.service.serving import WAIT_S, kit, serving
-from tests.service.transports.channels import connected, run
+from tests.service.transports.channels import connected, eventually, failure, run
 
 pytestmark = pytest.mark.usefixtures("each_transport")
 
 INFERENCE = "inference.GRPCInferenceService"
+METHOD = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
 
 
 def with_channel(work):
@@ -117,3 +120,24 @@ def test_bytes_that_are_no_request_are_internal_and_no_defect(caplog):
 
     assert with_channel(work) == (grpc.StatusCode.INTERNAL, "Unable to parse request")
     assert not caplog.records
+
+
+def test_messages_that_cannot_be_parsed_are_let_go_without_the_garbage_collector():
+    garbage = bytes(1_000_000)
+
+    async def main():
+        with serving(kit()) as served:
+            async with connected(served) as client:
+                method = client.channel.stream_stream(METHOD)
+                for _ in range(10):
+                    assert (await failure(method(iter([garbage])).read()))[0] is grpc.StatusCode.INTERNAL
+                await eventually(lambda: tracemalloc.get_traced_memory()[0] < 5 * len(garbage))
+
+    gc.collect()
+    gc.disable()
+    tracemalloc.start()
+    try:
+        run(main)
+    finally:
+        tracemalloc.stop()
+        gc.enable()
