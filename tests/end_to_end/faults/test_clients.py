@@ -116,8 +116,9 @@ def request_of_values(count):
 
 @on_each_transport
 @pytest.mark.slow
-def test_clients_that_do_not_read_hold_up_nobody_and_leave_nothing(server, client, note):
+def test_clients_that_do_not_read_hold_up_nobody_and_leave_nothing(server, client, transport, note):
     readers, mib = 20, 10
+    copies = 2 if transport == "grpcio" else 1  # it copies a message to send it, and keeps both until it is sent
     call(client, "kit", {"x": rows(1)})
     with contextlib.ExitStack() as stack:
         before_mib = server.resident_mib()
@@ -139,7 +140,7 @@ def test_clients_that_do_not_read_hold_up_nobody_and_leave_nothing(server, clien
         "others are answered; nothing is left when they are gone",
         f"{held_mib:.0f} MiB held meanwhile, {left_mib:.0f} MiB afterwards; slowest other call {max(spans):.2f} s",
     )
-    assert held_mib < readers * mib * 1.5 + 50
+    assert held_mib < readers * mib * copies * 1.25 + 50
 
 
 @on_each_transport
