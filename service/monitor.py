@@ -9,6 +9,7 @@ from functools import partial
 from typing import Final
 
 import service
+from service.allocator import FreeMemory, GlibcHeap
 from service.data_plane import DataPlane
 from service.http.pages import ServerPages
 from service.http.port import HttpPort
@@ -115,9 +116,11 @@ class Monitor:
         timeout_s = self._settings.stuck_run_timeout
         period_s = min(_LONGEST_PERIOD_S, timeout_s / _LOOKS_PER_TIMEOUT) if timeout_s else _LONGEST_PERIOD_S
         self._beat_at = time.monotonic()
+        free_memory = FreeMemory(GlibcHeap.here(), time.monotonic(), time.process_time())
 
         def look() -> list[str]:
             loop.call_soon_threadsafe(self._beat)
+            free_memory.look(time.monotonic(), time.process_time())
             problems = stuck_runs(self._repository.loaded_versions(), timeout_s)
             if timeout_s and time.monotonic() - self._beat_at > timeout_s + period_s:
                 problems.append(f"the thread that takes calls does nothing for more than {timeout_s:g} s")

@@ -36,6 +36,7 @@ LAYERS = [
         "open_files",
         "model_scan",
         "core_dumps",
+        "allocator",
         "environment",
         "devices",
         "optimizations",
