@@ -147,12 +147,11 @@ async def _take_form(
     form: Form,
     limit: asyncio.Timeout,
 ) -> Page:
-    refused = form.refusal(_headers(request))
+    headers = _headers(request)
+    refused = form.refusal(headers) or _refuse_length(headers, form.most_bytes)
     if refused is not None:
         return refused
-    body = await _read_body(connection, reader, form.most_bytes)
-    if body is None:
-        return _refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+    body = await _read_body(connection, reader)
     until = limit.when()
     if until is not None:
         limit.reschedule(until + form.answer_s)
@@ -163,14 +162,20 @@ async def _take_form(
         return _refusal(HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
-async def _read_body(connection: h11.Connection, reader: asyncio.StreamReader, most_bytes: int) -> bytes | None:
-    """Return the body of the request, or None when it is larger than that."""
+def _refuse_length(headers: Headers, most_bytes: int) -> Page | None:
+    """Refuse a body that is too large, or in chunks: of those of one byte, a few megabytes take seconds to be read."""
+    length = headers.get("content-length")
+    if length is None or "transfer-encoding" in headers:
+        return _refusal(HTTPStatus.LENGTH_REQUIRED)
+    return _refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE) if int(length) > most_bytes else None
+
+
+async def _read_body(connection: h11.Connection, reader: asyncio.StreamReader) -> bytes:
+    """Return the body of the request, whose length was checked."""
     body = bytearray()
     while not isinstance(event := connection.next_event(), h11.EndOfMessage):
         if isinstance(event, h11.Data):
             body += event.data
-            if len(body) > most_bytes:
-                return None
         elif event is h11.NEED_DATA:
             connection.receive_data(await reader.read(_READ_BYTES))
         else:
@@ -200,6 +205,8 @@ def _encode(connection: h11.Connection, page: Page, *, with_body: bool) -> bytes
         ("content-type", page.content_type),
         ("content-length", str(len(page.body))),
         ("cache-control", "no-store"),
+        # Texts repeat what was asked for; no browser is to take them for a page.
+        ("x-content-type-options", "nosniff"),
         ("connection", "close"),
         *page.headers,
     ]

@@ -29,7 +29,6 @@ _CONTENT_SECURITY: Final = (
 )
 _HEADERS: Final = (
     ("content-security-policy", _CONTENT_SECURITY),
-    ("x-content-type-options", "nosniff"),
     ("referrer-policy", "no-referrer"),
     ("cross-origin-resource-policy", "same-origin"),
 )

@@ -55,6 +55,7 @@ class Trial:
     def __init__(self, repository: Repository, data_plane: DataPlane) -> None:
         self._repository: Final = repository
         self._data_plane: Final = data_plane
+        self._reading: Final = asyncio.Lock()
 
     def refusal(self, headers: Headers) -> Page | None:
         """Refuse whatever does not come from the page itself."""
@@ -65,7 +66,7 @@ class Trial:
     async def answer(self, body: bytes) -> Page:
         """Run what the form asks for. Given up when the client waits no longer."""
         try:
-            result = await self._infer(self._read(body))
+            result = await self._infer(await self._read_aside(body))
         except SignetError as error:
             return _failure(str(error), HTTPStatus.BAD_REQUEST)
         outputs = [
@@ -78,6 +79,11 @@ class Trial:
             for spec, array in result.outputs
         ]
         return _page({"version": result.model_version, "outputs": outputs}, HTTPStatus.OK)
+
+    async def _read_aside(self, body: bytes) -> _TrialRequest:
+        """Read a body, which may take a second or so, in another thread: this one answers probes. One at a time."""
+        async with self._reading:
+            return await asyncio.to_thread(self._read, body)
 
     def _read(self, body: bytes) -> _TrialRequest:
         try:

@@ -90,6 +90,7 @@ def test_page_is_answered_and_the_connection_closed(served):
     assert (status, body) == (200, b"/a?b=c text/plain")
     assert headers["content-length"] == str(len(body))
     assert headers["connection"] == "close"
+    assert headers["x-content-type-options"] == "nosniff"
 
 
 def test_head_has_no_body(served):

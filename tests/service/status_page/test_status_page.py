@@ -3,6 +3,8 @@
 import http.client
 import json
 import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 
 import pytest
@@ -16,6 +18,8 @@ from service.status_page.trial import Trial
 from tests.service.serving import Gate, kit, message, rows, serving
 
 WAIT_S = 30
+EVERYWHERE = "0.0.0.0"  # noqa: S104 - the tests ask for it
+TLS = {"grpc_use_ssl": True}
 HOSTILE = "<img src=x onerror=alert(1)>"
 
 
@@ -35,8 +39,8 @@ def page():
         yield made
 
 
-def ask(address, method, path, body=None, **headers):
-    with closing(http.client.HTTPConnection(address, timeout=WAIT_S)) as connection:
+def ask(address, method, path, body=None, *, timeout_s=WAIT_S, **headers):
+    with closing(http.client.HTTPConnection(address, timeout=timeout_s)) as connection:
         connection.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
         answer = connection.getresponse()
         return answer.status, answer.read(), dict(answer.getheaders())
@@ -145,6 +149,34 @@ def test_body_above_the_limit_is_refused(page, monkeypatch):
     assert ask(page.address, "POST", TRIAL_PATH, b"x" * 101, **headers)[0] == 413
 
 
+def test_body_in_chunks_is_refused(page):
+    headers = {"Origin": f"http://{page.address}", "Content_Type": "application/json"}
+
+    assert ask(page.address, "POST", TRIAL_PATH, iter([b"{", b"}"]), **headers)[0] == 411
+    assert ask(page.address, "POST", TRIAL_PATH, **headers, Transfer_Encoding="chunked")[0] == 411
+
+
+def test_others_are_answered_while_a_body_is_read(page, monkeypatch):
+    entered, leave = threading.Event(), threading.Event()
+
+    def read(trial, body):
+        entered.set()
+        assert leave.wait(WAIT_S)
+        return read_body(trial, body)
+
+    read_body = Trial._read
+    monkeypatch.setattr(Trial, "_read", read)
+    with ThreadPoolExecutor() as threads:
+        attempted = threads.submit(attempt, page.address, wish(x=[1, 2]))
+        assert entered.wait(WAIT_S)
+        try:
+            assert ask(page.address, "GET", "/behind", timeout_s=5)[0] == 200
+        finally:
+            leave.set()
+
+        assert attempted.result()[0] == 200
+
+
 @pytest.mark.parametrize(
     "headers",
     [{"Origin": "http://evil.example"}, {"Content_Type": "text/plain"}, {"Sec_Fetch_Site": "cross-site"}],
@@ -187,9 +219,13 @@ def test_trial_that_nobody_waits_for_any_more_is_not_run(monkeypatch):
     [
         ({}, True, True),
         ({"metrics_address": "::1"}, True, True),
-        ({"metrics_address": "0.0.0.0"}, False, True),  # noqa: S104
-        ({"metrics_address": "0.0.0.0", "status_page": "on"}, True, True),  # noqa: S104
-        ({"metrics_address": "somewhere"}, False, True),
+        ({"metrics_address": EVERYWHERE}, False, False),
+        ({"metrics_address": EVERYWHERE, "status_page": "on"}, True, False),
+        ({"metrics_address": EVERYWHERE, "status_page": "on", "grpc_address": EVERYWHERE}, True, True),
+        ({"metrics_address": EVERYWHERE, "status_page": "on", "grpc_address": ("unix:/s", "::1")}, True, False),
+        ({"metrics_address": EVERYWHERE, "status_page": "on", "grpc_address": EVERYWHERE, **TLS}, True, False),
+        ({"metrics_address": "somewhere"}, False, False),
+        (TLS, True, True),
         ({"status_page": "off"}, False, True),
         ({"token_file": "tokens"}, True, False),
         ({"grpc_use_ssl_mutual": True}, True, False),
