@@ -13,6 +13,7 @@ from typing import Final
 _PACKAGES: Final = ("service", "batching")
 
 _GRPC: Final = "grpc._cython.cygrpc"
+_OF_ONE_CALL: Final = ("Invalid encoding", "raised in core by servicer method")
 
 _MOST_CHARACTERS: Final = 16_384
 """Of one event's text. Names that callers choose are part of some; what they send must not fill a disk."""
@@ -100,9 +101,13 @@ class _Json(logging.Formatter):
         return json.dumps(event, default=str)
 
 
-def _tells_metadata(record: logging.LogRecord) -> bool:
-    """Whether an event is that of gRPC which tells, once a call, metadata that are no text; they may be a token."""
-    return record.name == _GRPC and str(record.msg).startswith("Invalid encoding")
+def _tells_of_one_call(record: logging.LogRecord) -> bool:
+    """Whether an event is one of gRPC's that clients bring about, once a call.
+
+    It tells metadata that are no text, which may be a token, and logs a traceback where a call is over before its end
+    could be sent, as that of a message which cannot be decompressed sometimes is.
+    """
+    return record.name == _GRPC and any(each in str(record.msg) for each in _OF_ONE_CALL)
 
 
 def _bounded(text: str) -> str:
@@ -129,7 +134,7 @@ def configure(options: LogOptions) -> None:
     """Log to standard error; what was configured before no longer holds."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_Json() if options.format is LogFormat.JSON else _OneLine(*_LINES[options.format]))
-    handler.addFilter(lambda record: options.shows(record.levelno) and not _tells_metadata(record))
+    handler.addFilter(lambda record: options.shows(record.levelno) and not _tells_of_one_call(record))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     # Of other packages, problems alone are of interest.

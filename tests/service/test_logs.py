@@ -193,7 +193,7 @@ def test_text_of_any_length_is_bounded(line_format, written):
 
 
 @pytest.mark.parametrize("line_format", LogFormat)
-@pytest.mark.parametrize("text", ["y" * 5_000_000, "y\n" * 2_500_000])
+@pytest.mark.parametrize("text", ["y" * 5_000_000, "y\n" * 2_500_000], ids=["one line", "many lines"])
 def test_traceback_of_any_length_is_bounded_and_keeps_its_frames(line_format, text, written):
     configure(format=line_format)
     with pytest.raises(ValueError) as raised:

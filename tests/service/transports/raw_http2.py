@@ -51,7 +51,7 @@ def _header(name, value):
     return b"\0" + bytes([len(name)]) + name + bytes([len(value)]) + value
 
 
-async def call(address, path, message, metadata=()):
+async def call(address, path, message, metadata=(), *, is_compressed=False):
     """Make one unary call over a connection of its own and wait for its end; the answer is not read.
 
     Args:
@@ -59,6 +59,7 @@ async def call(address, path, message, metadata=()):
         path: of the method.
         message: serialized.
         metadata: pairs of bytes, sent as they are.
+        is_compressed: whether the message is said to be.
     """
     head = [(b":method", b"POST"), (b":scheme", b"http"), (b":path", path.encode()), (b":authority", b"test")]
     head += [(b"te", b"trailers"), (b"content-type", b"application/grpc"), *metadata]
@@ -67,7 +68,7 @@ async def call(address, path, message, metadata=()):
     try:
         writer.write(_PREFACE + _frame(_SETTINGS))
         writer.write(_frame(_HEADERS, _END_HEADERS, b"".join(_header(*each) for each in head), stream=1))
-        writer.write(_frame(_DATA, _END_STREAM, struct.pack(">BI", 0, len(message)) + message, stream=1))
+        writer.write(_frame(_DATA, _END_STREAM, struct.pack(">BI", is_compressed, len(message)) + message, stream=1))
         while True:
             kind, flags, _ = await _read_frame(reader)
             if kind == _RST_STREAM or (kind == _HEADERS and flags & _END_STREAM):
