@@ -14,7 +14,7 @@ from service.model_config import parse_override
 from service.model_places import ModelPlaces
 from service.repository import Repository
 from service.settings import ControlMode
-from service.uploads import Upload, Uploads, check_paths
+from service.uploads import LONGEST_NAME_BYTES, Upload, Uploads, check_paths
 
 _PATH_CHARACTERS: Final = frozenset("/\\\0")
 
@@ -100,6 +100,8 @@ class ModelControl:
             )
         if config is None:
             raise InvalidArgumentError(f"failed to load '{name}': a load with files needs the parameter 'config', too")
+        if len(name.encode()) > LONGEST_NAME_BYTES:
+            raise InvalidArgumentError(f"failed to load '{name}': its name has more than {LONGEST_NAME_BYTES} bytes")
         check_paths(files)
         return self._loader.submit(self._load_upload, name, config, files, self._uploads)
 

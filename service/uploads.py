@@ -12,7 +12,9 @@ from typing import Final, Self
 from service.errors import InvalidArgumentError
 from service.layouts import ModelSource, empty_model, find_model, is_version
 
-_LONGEST_NAME_BYTES: Final = 255  # of an entry of a directory
+LONGEST_NAME_BYTES: Final = 255
+"""Of an entry of a directory, as which models come otherwise."""
+
 _LONGEST_PATH_BYTES: Final = 1024
 
 
@@ -38,7 +40,7 @@ def _fault(path: str) -> str | None:
     parts = path.split("/")
     if "\0" in path:
         return "its path has a NUL character"
-    if len(path.encode()) > _LONGEST_PATH_BYTES or any(len(part.encode()) > _LONGEST_NAME_BYTES for part in parts):
+    if len(path.encode()) > _LONGEST_PATH_BYTES or any(len(part.encode()) > LONGEST_NAME_BYTES for part in parts):
         return "its path is too long"
     if not {"", ".", ".."}.isdisjoint(parts):
         return "its path must be relative, without empty parts, '.' and '..'"
@@ -48,7 +50,7 @@ def _fault(path: str) -> str | None:
 
 
 def _quote(path: str) -> str:
-    return repr(path) if len(path) <= _LONGEST_NAME_BYTES else f"{path[:_LONGEST_NAME_BYTES]!r}..."
+    return repr(path) if len(path) <= LONGEST_NAME_BYTES else f"{path[:LONGEST_NAME_BYTES]!r}..."
 
 
 class Upload(AbstractContextManager["Upload"]):

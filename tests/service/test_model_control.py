@@ -279,6 +279,13 @@ def test_files_that_lie_elsewhere_are_refused(control, loader, path):
     assert loader.loads == []
 
 
+def test_files_of_a_model_with_a_name_that_no_directory_could_have_are_refused(control, loader):
+    with pytest.raises(InvalidArgumentError, match="more than 255 bytes"):
+        control.load("\N{LATIN SMALL LETTER E WITH ACUTE}" * 128, "{}", FILES)
+
+    assert loader.loads == []
+
+
 def test_files_for_a_signature_are_refused(control, uploads):
     with pytest.raises(InvalidArgumentError, match="'clip:embed' names a signature"):
         load(control, "clip:embed", "{}", FILES)
