@@ -1,6 +1,7 @@
 """Small files that an operator changes while the server runs: certificates, keys, tokens."""
 
 import logging
+import stat
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -70,6 +71,7 @@ class ChangingFiles(Generic[T]):
         # Also when it fails: the same broken files are told of once.
         self._stamp = stamp
         try:
+            _check_are_files(self._paths)
             self._value = self._read_now()
         except (OSError, ValueError) as error:
             logger.warning("%s; what was read before stays in force", _describe(error, self._paths))
@@ -90,6 +92,13 @@ def _stamp(path: Path) -> tuple[int, int, int] | None:
     except OSError:
         return None
     return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+def _check_are_files(paths: Sequence[Path]) -> None:
+    """Refuse a pipe, whose reader waits for a writer, perhaps for ever, and everybody who calls with it."""
+    for path in paths:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise ValueError(f"{path} is no file")
 
 
 def _describe(error: OSError | ValueError, paths: Sequence[Path]) -> str:

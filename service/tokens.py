@@ -4,6 +4,7 @@ A line of the file is a token, or ``sha256:`` and the token's SHA-256 in hexadec
 call. Empty lines, and lines that begin with ``#``, mean nothing.
 """
 
+import codecs
 import hashlib
 import hmac
 from collections.abc import Sequence
@@ -23,7 +24,8 @@ class Tokens:
         """Read the file.
 
         Raises:
-            LoadError: it cannot be read, holds no token, or a line is no hash although it begins like one.
+            LoadError: it cannot be read, holds no token, a line is no hash although it begins like one, or no caller
+                could send what is in it.
         """
         self._hashes: Final = ChangingFiles([path], _read)
 
@@ -35,7 +37,7 @@ class Tokens:
 
 
 def _read(contents: Sequence[bytes]) -> tuple[bytes, ...]:
-    lines = [line.strip() for line in contents[0].splitlines()]
+    lines = [line.strip() for line in contents[0].removeprefix(codecs.BOM_UTF8).splitlines()]
     hashes = tuple(_hash(line, number) for number, line in enumerate(lines, 1) if line and not line.startswith(b"#"))
     if not hashes:
         raise ValueError("the file holds no token")
@@ -43,6 +45,8 @@ def _read(contents: Sequence[bytes]) -> tuple[bytes, ...]:
 
 
 def _hash(line: bytes, number: int) -> bytes:
+    if not (line.isascii() and line.decode().isprintable()):
+        raise ValueError(f"line {number}: metadata hold printable ASCII characters only, and so must a token")
     if not line.startswith(_HASHED):
         return hashlib.sha256(line).digest()
     try:

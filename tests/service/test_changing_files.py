@@ -1,5 +1,7 @@
 """What files mean is read again when they change; broken ones are told of once and change nothing."""
 
+import os
+
 import pytest
 
 from service.changing_files import ChangingFiles
@@ -97,3 +99,13 @@ def test_broken_files_at_the_start_are_an_error_that_names_them(files, broken):
 
     with pytest.raises(LoadError, match=str(files[0])):
         ChangingFiles(files, number)
+
+
+def test_pipe_in_place_of_a_file_keeps_nobody_waiting(numbers, files, clock, caplog):
+    numbers.current()
+    files[0].unlink()
+    os.mkfifo(files[0])
+    clock.now += 1
+
+    assert numbers.current() == [1, 2]
+    assert "is no file; what was read before stays in force" in caplog.text

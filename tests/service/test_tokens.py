@@ -44,6 +44,25 @@ def test_hash_that_is_none_is_an_error_that_does_not_tell_it(tokens, value):
     assert not value or value not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("written", "line"), [(b"one\nsecret\xc3\xb6\n", 2), (b"secret\0\n", 1), ("secret\n".encode("utf-16"), 1)]
+)
+def test_token_that_no_caller_could_send_is_an_error_that_does_not_tell_it(tmp_path, written, line):
+    (tmp_path / "tokens").write_bytes(written)
+
+    with pytest.raises(LoadError, match=f"line {line}: metadata hold printable ASCII") as caught:
+        Tokens(tmp_path / "tokens")
+    assert "secret" not in str(caught.value)
+
+
+def test_file_that_an_editor_of_windows_wrote_is_understood(tmp_path):
+    (tmp_path / "tokens").write_bytes(b"\xef\xbb\xbfone\r\ntwo\r\n")
+    known = Tokens(tmp_path / "tokens")
+
+    assert known.know("one")
+    assert known.know("two")
+
+
 def test_tokens_themselves_are_not_kept(tokens):
     known = tokens("a-long-token\n")
 
