@@ -24,9 +24,8 @@ def reflection_handler(lasting: LastingCalls) -> grpc.GenericRpcHandler:
 
     async def serve(_requests: object, context: Context) -> None:
         try:
-            with lasting.until_stop():
-                async for response in servicer.ServerReflectionInfo(_read(context), context):
-                    await context.write(response)
+            async for response in servicer.ServerReflectionInfo(_read(context, lasting), context):
+                await context.write(response)
         except SignetError as error:
             await abort(context, error)
 
@@ -36,9 +35,14 @@ def reflection_handler(lasting: LastingCalls) -> grpc.GenericRpcHandler:
     return grpc.method_handlers_generic_handler(reflection.SERVICE_NAME, {"ServerReflectionInfo": method})
 
 
-async def _read(context: Context) -> AsyncIterator[reflection_pb2.ServerReflectionRequest]:
+async def _read(context: Context, lasting: LastingCalls) -> AsyncIterator[reflection_pb2.ServerReflectionRequest]:
     # The iterator that gRPC offers keeps its last message until the garbage collector comes by, when the call fails.
-    while (data := await context.read()) is not grpc.aio.EOF:
+    while True:
+        # Around this wait alone: a call whose answer is half written could not be ended.
+        with lasting.until_stop():
+            data = await context.read()
+        if data is grpc.aio.EOF:
+            return
         yield parse(reflection_pb2.ServerReflectionRequest, data)
 
 

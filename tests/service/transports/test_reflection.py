@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import tracemalloc
+from types import SimpleNamespace
 
 import grpc
 import numpy as np
@@ -12,6 +13,8 @@ from google.protobuf.message_factory import GetMessageClass
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 
+from service.transports.lasting import LastingCalls
+from service.transports.reflection import reflection_handler
 from tests.service.serving import WAIT_S, kit, serving
 from tests.service.transports.channels import connected, eventually, failure, run
 
@@ -141,3 +144,42 @@ def test_messages_that_cannot_be_parsed_are_let_go_without_the_garbage_collector
     finally:
         tracemalloc.stop()
         gc.enable()
+
+
+class SlowContext:
+    """Of a call whose client is slow to read; tells how it ended."""
+
+    def __init__(self):
+        self.begun, self.may_end = asyncio.Event(), asyncio.Event()
+        self.requests = [reflection_pb2.ServerReflectionRequest(list_services="").SerializeToString()]
+        self.written, self.ended = [], None
+
+    async def read(self):
+        if not self.requests:
+            await asyncio.Event().wait()
+        return self.requests.pop()
+
+    async def write(self, response):
+        self.begun.set()
+        await self.may_end.wait()
+        self.written.append(response)
+
+    async def abort(self, code, _text):
+        self.ended = (code, len(self.written))
+
+
+def test_stop_does_not_cut_off_an_answer_that_is_being_written():
+    """grpc cannot end a call while it writes, so that the server would wait for it until the grace is over."""
+
+    async def main():
+        lasting, context = LastingCalls(), SlowContext()
+        methods = reflection_handler(lasting)
+        details = SimpleNamespace(method="/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo")
+        call = asyncio.create_task(methods.service(details).stream_stream(None, context))
+        await context.begun.wait()
+        lasting.stop()
+        context.may_end.set()
+        await call
+        return context.ended
+
+    assert run(main) == (grpc.StatusCode.UNAVAILABLE, 1)
