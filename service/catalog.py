@@ -9,6 +9,7 @@ from service.errors import NotFoundError, UnavailableError
 from service.load_plan import LoadPlan
 from service.model_entry import UNLOADED, ModelEntry, State
 from service.model_version import ModelVersion
+from service.recognition import KnownRequests
 from service.versions import parse_version
 
 
@@ -41,14 +42,14 @@ class Catalog:
     What is in it is changed by ``service.repository.Repository``, which is a catalog.
 
     Attributes:
-        plans: what was found for requests so far, by their headers; for the data plane. After every change of what
-            ``find`` returns there is another, empty one, so what is found before a change never gets into it.
+        known_requests: what was found for requests so far; for the data plane. After every change of what ``find``
+            returns there is another, empty one, so what is found before a change never gets into it.
     """
 
     def __init__(self) -> None:
         """Create a catalog without models."""
         self._models: Final[dict[str, ModelEntry]] = {}
-        self.plans: dict[bytes, Any] = {}
+        self.known_requests: KnownRequests[Any] = KnownRequests()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {list(self._models.values())}>"

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence, Sized
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Final, Self, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 from google.protobuf.message import DecodeError
@@ -58,52 +58,60 @@ _OutputMessage: TypeAlias = pb.ModelInferRequest.InferRequestedOutputTensor
 class MessageRequest:
     """A ModelInferRequest, read part by part; see ``service.request.InferRequest``."""
 
-    __slots__ = ("_message", "_regions", "header", "id", "memory", "raw")
+    __slots__ = ("_is_unlike", "_message", "_parts", "_regions", "memory", "serialized")
 
-    def __init__(
-        self,
-        message: pb.ModelInferRequest | None,
-        parts: RequestParts | None = None,
-        regions: Regions | None = None,
-    ) -> None:
-        """Create the reader of a message, or of the parts of a serialized one.
+    def __init__(self, message: bytes | pb.ModelInferRequest, regions: Regions | None = None) -> None:
+        """Create the reader of a message; nothing of a serialized one is parsed or copied before it is asked for.
 
         Args:
-            message: None where there are parts.
-            parts: of which nothing is parsed or copied before it is asked for.
+            message: the request, serialized or not.
             regions: where shared memory that it names is looked up; None for a caller who may use none and finds none.
         """
-        self._message = message
-        self._regions = regions
         self.memory = NO_MEMORY
-        self.header: bytes | None
-        self.raw: Sequence[bytes | memoryview]
-        if parts is not None:
-            self.header, self.id, self.raw = parts
-        elif message is not None:
-            self.header, self.id, self.raw = None, message.id, message.raw_input_contents
+        self._regions = regions
+        self._parts: RequestParts | None = None
+        self._is_unlike = False
+        self.serialized: bytes | None
+        self._message: pb.ModelInferRequest | None
+        self.serialized, self._message = (message, None) if isinstance(message, bytes) else (None, message)
 
-    @classmethod
-    def of(cls, data: bytes | pb.ModelInferRequest, regions: Regions | None = None) -> Self:
-        """Create the reader of a message, serialized or not.
+    @property
+    def parts(self) -> RequestParts | None:
+        """The request in parts, unless its header alone does not tell what it asks for."""
+        self._cut()
+        return None if self._is_unlike else self._parts
+
+    @property
+    def id(self) -> str:
+        """The caller's own name for the request."""
+        self._cut()
+        return self._read().id if self._parts is None else self._parts.id
+
+    @property
+    def raw(self) -> Sequence[bytes | memoryview]:
+        """The raw data of the inputs, in the order in which the request names them."""
+        self._cut()
+        return self._read().raw_input_contents if self._parts is None else self._parts.raw
+
+    def _cut(self) -> None:
+        """Cut a serialized message, or parse one that is not written as usual.
 
         Raises:
-            InternalError: the bytes are no such message; reading the parts may raise it, too.
+            InternalError: the bytes are no such message.
         """
-        if not isinstance(data, bytes):
-            return cls(data, None, regions)
-        parts = cut_request(data)
-        return cls(_parse(data), None, regions) if parts is None else cls(None, parts, regions)
+        if self._parts is None and self._message is None and self.serialized is not None:
+            self._parts = cut_request(self.serialized)
+            if self._parts is None:
+                self._message = _parse(self.serialized)
 
     def release(self) -> None:
         """Let go of the data and of shared memory; neither may be touched afterwards."""
-        self._message = None
-        self.header, self.raw = None, ()
+        self._message = self._parts = self.serialized = None
         self.memory.release()
 
     def _window_of(self, name: WindowName) -> Window:
         """Return a window of shared memory, and hold its region until ``release``."""
-        self.header = None  # what it names may be another region the next time
+        self._is_unlike = True  # what it names may be another region the next time
         if self.memory is NO_MEMORY and self._regions is not None:
             self.memory = RequestMemory(self._regions)
         return self.memory.window(name)
@@ -119,8 +127,10 @@ class MessageRequest:
         return self._read().model_version
 
     def _read(self) -> pb.ModelInferRequest:
+        """Return the message, without the id and the data where it has parts."""
+        self._cut()
         if self._message is None:
-            self._message = _parse(self.header or b"")
+            self._message = _parse(self._parts.header if self._parts is not None else b"")
         return self._message
 
     def parameters(self) -> RequestParameters:
@@ -157,7 +167,7 @@ class MessageRequest:
         if raw is None:
             if not tensor.HasField("contents"):
                 raise InvalidArgumentError(f"unable to find data for input tensor {where} in request.")
-            self.header = None  # it holds the data
+            self._is_unlike = True  # the header holds the data
             return _typed_data(tensor, where)
         if tensor.HasField("contents"):
             raise InvalidArgumentError(

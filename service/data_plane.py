@@ -138,7 +138,7 @@ class DataPlane:
         trace: RequestTrace | None,
         burst: Burst | None,
     ) -> Ticket:
-        plan, inputs, nbytes = find_plan(self._catalog, request)
+        plan, request_id, inputs, nbytes = find_plan(self._catalog, request)
         inference = _Inference(
             plan.key,
             plan.rows,
@@ -152,14 +152,14 @@ class DataPlane:
             nbytes,
             trace,
             plan=plan,
-            request_id=request.id,
+            request_id=request_id,
             received_ns=received_ns,
             answer=done,
         )
         self.admission.enter(nbytes)
         if trace is not None:
             loaded = plan.loaded
-            trace.queue(Subject(loaded.name, loaded.version, plan.served.signature.name, request.id, plan.rows))
+            trace.queue(Subject(loaded.name, loaded.version, plan.served.signature.name, request_id, plan.rows))
         try:
             if burst is None:
                 plan.loaded.scheduler.submit(inference)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -13,11 +13,12 @@ from service.errors import InvalidArgumentError
 from service.input_checks import Place, check_inputs, check_outputs
 from service.model_version import ModelVersion, ServedSignature, SignatureKey
 from service.parameters import RequestParameters
+from service.recognition import KnownRequests, Template, TensorForm
 from service.request import InferRequest, InputTensor
 from service.signature import TensorSpec
+from service.wire import RequestParts
 
 _LONGEST_HEADER_BYTES: Final = 4096
-_MOST_PLANS: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,14 @@ class Plan:
         """Return what to name in errors of a request."""
         return Place(self.model_name, self.loaded.version, self.served.signature.name, request_id)
 
+    @property
+    def tensor_forms(self) -> list[TensorForm] | None:
+        """The forms of the inputs, None if any of them takes a decoder."""
+        forms = [
+            TensorForm(form.name, form.index, form.shape, form.dtype) for form in self._forms if form.dtype is not None
+        ]
+        return forms if len(forms) == len(self._forms) else None
+
     def arrays(self, raw: Sequence[bytes | memoryview]) -> dict[str, np.ndarray] | None:
         """Return the inputs of another request of this form, as views where they can be.
 
@@ -93,30 +102,43 @@ class Plan:
         return arrays
 
 
-def find_plan(catalog: Catalog, request: InferRequest) -> tuple[Plan, dict[str, np.ndarray], int]:
-    """Return the plan of a request, its inputs, and how many bytes they take.
+Found: TypeAlias = tuple[Plan, str, dict[str, np.ndarray], int]
+
+
+def find_plan(catalog: Catalog, request: InferRequest) -> Found:
+    """Return the plan of a request, its id, its inputs, and how many bytes they take.
 
     Raises:
         SignetError: the request cannot be served; the text says why.
     """
-    # Emptied when models change: a plan that is made of what was found before must not stay.
-    plans = catalog.plans
-    header = request.header
-    if header is not None:
-        plan = plans.get(header)
-        if plan is not None:
-            arrays = plan.arrays(request.raw)
-            if arrays is not None:
-                return plan, arrays, sum(map(len, request.raw)) + plan.object_nbytes
-    plan, arrays, nbytes = _make_plan(catalog, request)
-    if header is not None and request.header is header and len(header) <= _LONGEST_HEADER_BYTES:
-        if len(plans) >= _MOST_PLANS:
-            plans.clear()
-        plans[header] = plan
-    return plan, arrays, nbytes
+    # Another one when models change: a plan that is made of what was found before must not stay.
+    known: KnownRequests[Plan] = catalog.known_requests
+    data = request.serialized
+    if data is None:
+        return _make_plan(catalog, request)
+    if (found := known.recognize(data)) is not None:
+        return found
+    parts = request.parts
+    plan = None if parts is None else known.find(parts.header)
+    if parts is not None and plan is not None and (arrays := plan.arrays(parts.raw)) is not None:
+        nbytes = sum(map(len, parts.raw)) + plan.object_nbytes
+        _keep_template(known, plan, data, parts, nbytes)
+        return plan, parts.id, arrays, nbytes
+    found = _make_plan(catalog, request)
+    if parts is not None and request.parts is parts and len(parts.header) <= _LONGEST_HEADER_BYTES:
+        known.keep(parts.header, found[0])
+        _keep_template(known, found[0], data, parts, found[3])
+    return found
 
 
-def _make_plan(catalog: Catalog, request: InferRequest) -> tuple[Plan, dict[str, np.ndarray], int]:
+def _keep_template(known: KnownRequests[Plan], plan: Plan, data: bytes, parts: RequestParts, nbytes: int) -> None:
+    """Let further requests like this one be recognized, if all of their inputs lie in the data as they are."""
+    forms = plan.tensor_forms
+    if forms is not None:
+        known.keep_template(Template(plan, data, parts, forms, nbytes), len(data))
+
+
+def _make_plan(catalog: Catalog, request: InferRequest) -> Found:
     """Find the servable and the signature, and check the outputs and the inputs."""
     target = catalog.find(request.model_name, request.model_version)
     loaded = target.loaded
@@ -143,7 +165,7 @@ def _make_plan(catalog: Catalog, request: InferRequest) -> tuple[Plan, dict[str,
         object_nbytes=sum(tensor.object_nbytes for tensor in tensors),
         _forms=_forms(served, tensors, arrays),
     )
-    return plan, arrays, sum(tensor.nbytes for tensor in tensors)
+    return plan, request.id, arrays, sum(tensor.nbytes for tensor in tensors)
 
 
 def _find_signature(target: Target, parameters: RequestParameters) -> ServedSignature:

@@ -13,6 +13,7 @@ from service.layouts import ModelSource
 from service.load_plan import LoadPlan, VersionPlan, make_plan
 from service.model_entry import UNLOADED, ModelEntry
 from service.model_version import ModelVersion
+from service.recognition import KnownRequests
 from service.retirement import Retirements
 from service.settings import ReloadPolicy
 
@@ -69,7 +70,7 @@ class Repository(Catalog):
         except LoadError as error:
             entry.problem = str(error)
         self._models[source.name] = entry
-        self.plans = {}
+        self.known_requests = KnownRequests()
 
     def configurations(self) -> dict[str, ModelConfig]:
         """Return the configuration of each added model as read; that of a model whose file is wrong is empty."""
@@ -209,19 +210,19 @@ class Repository(Catalog):
         """Unload a model and know it no longer, since there is no such model any more."""
         self.unload(name)
         self._models.pop(name, None)
-        self.plans = {}
+        self.known_requests = KnownRequests()
 
     def _entry(self, name: str) -> ModelEntry:
         """Return the entry of a model, a new one for a model that was not known."""
         entry = self._models.get(name)
         if entry is None:
             entry = self._models[name] = ModelEntry(name, is_required=False)
-            self.plans = {}
+            self.known_requests = KnownRequests()
         return entry
 
     def _retire(self, entry: ModelEntry, retired: Iterable[ModelVersion]) -> None:
         """Close versions in the background that requests do not find any more."""
-        self.plans = {}
+        self.known_requests = KnownRequests()
         for loaded in retired:
             self._retirements.start(loaded, entry.closed)
 

@@ -12,6 +12,7 @@ from service.errors import SignetError
 from service.parameters import RequestParameters
 from service.shared_memory import Window
 from service.signature import TensorSpec
+from service.wire import RequestParts
 
 _STRING_BYTES: Final = 48
 """What a string takes beside its bytes, as an object and a pointer to it; on the wire it takes 4."""
@@ -89,16 +90,16 @@ class InferRequest(Protocol):
         ...
 
     @property
-    def header(self) -> bytes | None:
-        """All of the request but its id and ``raw``: requests with equal headers ask for the same.
-
-        None where that is not known or not so; reading the other parts may show it.
-        """
+    def serialized(self) -> bytes | None:
+        """The whole request as it came, None where it came as a message object."""
         ...
 
     @property
-    def raw(self) -> Sequence[bytes | memoryview]:
-        """The raw data of the inputs, in the order in which the request names them."""
+    def parts(self) -> RequestParts | None:
+        """The serialized request in parts: requests with equal headers ask for the same.
+
+        None where that is not known or not so; reading the other parts may show it.
+        """
         ...
 
     def parameters(self) -> RequestParameters:

@@ -143,7 +143,7 @@ class Servicer:
             trace: of the request, from ``tracer``; ended here.
             burst: that it came in, to be run afterwards; None for a request of its own.
         """
-        request = codec.MessageRequest.of(message, self._regions if self._regions.is_open_to(caller) else None)
+        request = codec.MessageRequest(message, self._regions if self._regions.is_open_to(caller) else None)
         if trace is not None:
             done = partial(_end_trace, trace, done)
         ticket = self._data_plane.submit(request, deadline, partial(_encode, request, done), trace, burst)

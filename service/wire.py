@@ -4,10 +4,29 @@ Every field here is a tag, the length of its content, and the content. A message
 once more on the way in and twice more on the way out. Source: Protocol Buffers, encoding.
 """
 
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
-RequestParts: TypeAlias = tuple[bytes, str, list[memoryview]]
-"""A ModelInferRequest's header (all fields but the following two, serialized), its id, and its raw input contents."""
+Span: TypeAlias = tuple[int, int]
+"""Where in a message the content of a field begins and ends."""
+
+
+class RequestParts(NamedTuple):
+    """A serialized ModelInferRequest, cut.
+
+    Attributes:
+        header: all fields but the following two, serialized.
+        id: its id; empty if it has none.
+        raw: its raw input contents, as views.
+        id_span: where the id lies, or None.
+        raw_spans: where the raw input contents lie, in order.
+    """
+
+    header: bytes
+    id: str
+    raw: list[memoryview]
+    id_span: Span | None
+    raw_spans: list[Span]
+
 
 # The fields of ModelInferRequest, each number shifted by the three bits of its wire type; 2 is length-delimited.
 _ID: Final = 3 << 3 | 2
@@ -34,8 +53,7 @@ def cut_request(data: bytes) -> RequestParts | None:  # noqa: C901, PLR0911 - on
     end = len(data)
     at = last = id_begin = id_end = 0
     header_end = end
-    raw: list[memoryview] = []
-    view = memoryview(data)
+    spans: list[Span] = []
     try:
         for _ in range(_MOST_FIELDS):
             if at == end:
@@ -51,9 +69,9 @@ def cut_request(data: bytes) -> RequestParts | None:  # noqa: C901, PLR0911 - on
             if tag < last or at > end:
                 return None
             if tag == _RAW_INPUT_CONTENTS:
-                if not raw:
+                if not spans:
                     header_end = begin
-                raw.append(view[content:at])
+                spans.append((content, at))
             elif tag == _ID:
                 if id_end:
                     return None
@@ -63,9 +81,12 @@ def cut_request(data: bytes) -> RequestParts | None:  # noqa: C901, PLR0911 - on
             last = tag
         else:
             return None
+        view = memoryview(data)
+        raw = [view[begin:end] for begin, end in spans]
         if not id_end:
-            return data[:header_end], "", raw
-        return data[:id_begin] + data[id_end:header_end], data[id_content:id_end].decode(), raw
+            return RequestParts(data[:header_end], "", raw, None, spans)
+        header, request_id = data[:id_begin] + data[id_end:header_end], data[id_content:id_end].decode()
+        return RequestParts(header, request_id, raw, (id_content, id_end), spans)
     except (IndexError, UnicodeDecodeError):
         return None
 

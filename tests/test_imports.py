@@ -46,7 +46,7 @@ LAYERS = [
     },
     {
         *("signature", "parameters", "raw_tensor", "layouts", "status", "shared_memory", "system_region"),
-        *("cuda_region", "changing_files"),
+        *("cuda_region", "changing_files", "recognition"),
     },
     {
         *("request", "servable", "region_parameters", "classification", "trace_settings", "memory_limit"),

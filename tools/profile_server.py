@@ -23,7 +23,7 @@ from tritonclient.grpc import InferenceServerClient
 
 STAGES: Final[Mapping[str, Sequence[str]]] = {
     "receive calls": ("relay.py *", "native_front.py _take*", "native_front.py _check", "grpcio.py *"),
-    "read the message": ("servicer.py infer", "wire.py *", "codec.py of", "codec.py __init__"),
+    "read the message": ("servicer.py infer", "wire.py *", "codec.py __init__", "recognition.py *"),
     "find the plan, view the inputs": ("plans.py *",),
     "take on": ("data_plane.py submit", "data_plane.py _submit", "admission.py enter"),
     "queue": ("scheduler.py submit", "burst.py submit"),

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -33,8 +33,8 @@ class _TrialRequest:
     signature: str
     tensors: list[InputTensor]
     id: str = ""
-    header: None = None
-    raw: Sequence[bytes | memoryview] = ()
+    serialized: None = None
+    parts: None = None
 
     def parameters(self) -> RequestParameters:
         return RequestParameters(signature=self.signature)

@@ -144,7 +144,7 @@ class Serving:
         """Send a request; return its answer to come and its ticket."""
         answer = Answer()
         self.answers.append(answer)
-        return answer, self.data_plane.submit(MessageRequest.of(message.SerializeToString()), deadline, answer)
+        return answer, self.data_plane.submit(MessageRequest(message.SerializeToString()), deadline, answer)
 
     def send(self, message):
         """Send a request and return its answer or failure."""

@@ -26,11 +26,10 @@ def requests(draw):
 
 
 def joined(parts):
-    header, request_id, raw = parts
-    message = pb.ModelInferRequest.FromString(header)
+    message = pb.ModelInferRequest.FromString(parts.header)
     assert not message.id
-    message.id = request_id
-    message.raw_input_contents.extend(map(bytes, raw))
+    message.id = parts.id
+    message.raw_input_contents.extend(map(bytes, parts.raw))
     return message
 
 
@@ -57,7 +56,7 @@ def test_damaged_request_is_left_to_the_parser_or_means_the_same_to_it(message, 
         expected = pb.ModelInferRequest.FromString(bytes(damaged))
     except DecodeError:
         with pytest.raises(DecodeError):
-            pb.ModelInferRequest.FromString(parts[0])
+            pb.ModelInferRequest.FromString(parts.header)
     else:
         assert joined(parts) == expected
 
@@ -68,13 +67,13 @@ def test_headers_of_requests_that_differ_in_id_and_data_are_equal():
         for name, data in (("a", b"1234"), ("", b"56"))
     )
 
-    assert first[0] == second[0]
+    assert first.header == second.header
 
 
 def test_data_are_views_and_not_copied():
     sent = pb.ModelInferRequest(model_name="m", raw_input_contents=[bytes(1000)]).SerializeToString()
 
-    (view,) = cut_request(sent)[2]
+    (view,) = cut_request(sent).raw
 
     assert view.obj is sent
 
