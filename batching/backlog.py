@@ -1,7 +1,7 @@
 """All that waits for the workers of one scheduler, and what they should do next. Plain state: no threads, no clock."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 
 from batching.batch import Batch
 from batching.cut import submitted
@@ -27,19 +27,18 @@ class Backlog:
         - ``take`` never hands out a task whose deadline is not after ``now``.
 
     Times are seconds of one monotonic clock that the caller reads. Not thread-safe.
+
+    Attributes:
+        num_tasks: tasks that wait.
     """
 
-    __slots__ = ("_expiring", "_lanes", "_turn")
+    __slots__ = ("_expiring", "_lanes", "_turn", "num_tasks")
 
     def __init__(self) -> None:
         self._lanes: dict[QueueOptions, Lane] = {}
         self._turn = 0.0  # of the batch that was taken last
         self._expiring: MutableHeap[float, Task] = MutableHeap()
-
-    @property
-    def num_tasks(self) -> int:
-        """Tasks that wait."""
-        return sum(lane.num_tasks for lane in self._lanes.values())
+        self.num_tasks = 0
 
     @property
     def size(self) -> int:
@@ -69,17 +68,40 @@ class Backlog:
         if task.deadline is not None and math.isnan(task.deadline):
             raise ValueError("the deadline is not a number")
         is_news = self.lane(task.options).add(task, now)
+        self.num_tasks += 1
         if task.expires_at < math.inf:
             self._expiring.set(task, task.expires_at)
             return True
         return is_news
+
+    def form(self, tasks: Sequence[Task], now: float) -> list[Batch] | None:
+        """Make batches of tasks that came together, without letting them wait for their turn.
+
+        Args:
+            tasks: at least one, of any keys.
+            now: the present time.
+
+        Returns:
+            The batches; None where something waits already, or where the rules of any task want it to be queued.
+        """
+        if self.num_tasks:
+            return None
+        batches = []
+        for same in _by_key(tasks):
+            formed = self.lane(same[0].options).form(same, now)
+            if formed is None:
+                return None
+            batches += formed
+        for batch in batches:
+            self.lane(batch.options).tally.took_at_once(len(batch.tasks))
+        return batches
 
     def remove(self, task: Task, now: float) -> bool:
         """Take out a task; false if it does not wait here any more, so that it belongs to somebody else."""
         self._expiring.discard(task)
         if task.queue is None:
             return False
-        self.lane(task.options).remove(task, now)
+        self._remove(task, now)
         return True
 
     def expire(self, now: float) -> list[tuple[Task, BatchingError]]:
@@ -104,7 +126,9 @@ class Backlog:
             return None
         self._turn = turn
         lane.next_turn = turn + 1.0 / lane.options.weight
+        waiting = lane.num_tasks
         batch = lane.take(now)
+        self.num_tasks -= waiting - lane.num_tasks
         for task in batch.tasks if len(self._expiring) else ():
             waited = submitted(task)
             if waited.queue is None:
@@ -142,12 +166,17 @@ class Backlog:
             self.remove(task, now)
         return tasks
 
+    def _remove(self, task: Task, now: float) -> None:
+        self.lane(task.options).remove(task, now)
+        self.num_tasks -= 1
+
     def _expire(self, task: Task, now: float) -> BatchingError | None:
         """Deal with a task one of whose times has come; returns the error that it is to be finished with, if any."""
         if task.deadline is not None and task.deadline <= min(now, task.timeout_at):
-            self.lane(task.options).remove(task, now)
+            self._remove(task, now)
             return DeadlineError("the deadline passed before the request's turn came")
         if self.lane(task.options).time_out(task, now):
+            self.num_tasks -= 1
             return QueueTimeoutError("Request timeout expired")
         self.forget_timeout(task)
         return None
@@ -161,3 +190,14 @@ class Backlog:
                 if place < first:
                     chosen, first = lane, place
         return chosen, first[0]
+
+
+def _by_key(tasks: Sequence[Task]) -> Iterable[Sequence[Task]]:
+    first = tasks[0]
+    # Most often it is one key, and that one object; to hash keys would take longer than all the rest.
+    if all(task.key is first.key and task.options is first.options for task in tasks):
+        return [tasks]
+    groups: dict[tuple[QueueOptions, Hashable], list[Task]] = {}
+    for task in tasks:
+        groups.setdefault((task.options, task.key), []).append(task)
+    return groups.values()

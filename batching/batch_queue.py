@@ -102,7 +102,9 @@ class BatchQueue:
         self._append(task)
         self._num_tasks += 1
         self.size += task.size
-        if was_first is None or task.rank < was_first or options.preferred_batch_size:
+        if was_first is None or task.rank < was_first:
+            return True
+        if options.preferred_batch_size and self._limits.max_queue_delay_s:
             return True
         return not was_full and self.size >= self._limits.max_batch_size
 

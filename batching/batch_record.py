@@ -2,10 +2,14 @@
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from batching.errors import RowsMismatchError
 from batching.options import QueueOptions
+from batching.task import Task, TaskResult
+
+if TYPE_CHECKING:
+    from batching.merge import Arrays
 
 
 @dataclass(slots=True, eq=False)
@@ -40,3 +44,22 @@ class BatchRecord:
     compute_output_ns: int = 0
     error: BaseException | None = None
     mismatch: RowsMismatchError | None = None
+
+    def result(self, task: Task, outputs: "Arrays", error: BaseException | None, started: float) -> TaskResult:
+        """Return what a task that took part gets.
+
+        Args:
+            task: the task.
+            outputs: its outputs.
+            error: why there are none, or None.
+            started: when the first run of its batch was begun, in the time of ``queued_at``.
+        """
+        return TaskResult(
+            outputs,
+            error,
+            int((started - task.queued_at) * 1e9),
+            self.compute_input_ns,
+            self.compute_infer_ns,
+            self.compute_output_ns,
+            self.size,
+        )

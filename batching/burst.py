@@ -5,28 +5,31 @@ from batching.task import Task
 
 
 class Burst:
-    """Submits tasks to any schedulers without waking anybody, and then lends these a hand.
+    """Collects tasks for any schedulers, and then submits those of each together and lends it a hand.
 
-    So all tasks of a burst are there when the first batch is taken, and quick ones need no other thread. Everything is
+    So all tasks of a burst are there when the first batch is made, and quick ones need no other thread. Everything is
     for one thread, which may use a burst again and again.
     """
 
-    __slots__ = ("_schedulers",)
+    __slots__ = ("_tasks",)
 
     def __init__(self) -> None:
-        self._schedulers: dict[BatchScheduler, None] = {}
+        self._tasks: dict[BatchScheduler, list[Task]] = {}
 
     def __bool__(self) -> bool:
         """Whether there is something to run."""
-        return bool(self._schedulers)
+        return bool(self._tasks)
 
     def submit(self, scheduler: BatchScheduler, task: Task) -> None:
-        """Let a scheduler take a task; ``run`` must follow. Raises as ``BatchScheduler.submit`` does."""
-        scheduler.submit(task, wake=False)
-        self._schedulers[scheduler] = None
+        """Let a scheduler take a task when the burst is run, which must follow."""
+        tasks = self._tasks.get(scheduler)
+        if tasks is None:
+            self._tasks[scheduler] = [task]
+        else:
+            tasks.append(task)
 
     def run(self) -> None:
-        """Run what is quick in this thread, and leave the rest to the workers."""
-        schedulers, self._schedulers = self._schedulers, {}
-        for scheduler in schedulers:
-            scheduler.help()
+        """Submit everything, see ``BatchScheduler.submit_all``."""
+        all_tasks, self._tasks = self._tasks, {}
+        for scheduler, tasks in all_tasks.items():
+            scheduler.submit_all(tasks)

@@ -100,6 +100,10 @@ class Tally:
             self.waited_s += wait_s
             self.longest_wait_s = max(self.longest_wait_s, wait_s)
 
+    def took_at_once(self, tasks: int) -> None:
+        """Count tasks that did not wait."""
+        self.started_tasks += tasks
+
     def ran(self, record: BatchRecord) -> None:
         """Count an execution."""
         self.runs[min(record.size, record.options.max_batch_size + 1)] += 1

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from enum import Enum
 from typing import Final
 
@@ -57,6 +57,7 @@ class Lane:
     __slots__ = (
         "_adaptive",
         "_may_refuse",
+        "_may_skip_queues",
         "_num_by_level",
         "_order",
         "_ready",
@@ -90,6 +91,11 @@ class Lane:
         )
         self._order = ResponseOrder() if options.preserve_ordering else None
         self._trust = 0
+        self._may_skip_queues = (
+            options.joining is Joining.JOIN
+            and not (options.max_queue_delay_s or options.latency_objective_s or options.preserve_ordering)
+            and all(size == options.max_batch_size for size in options.preferred_batch_size)
+        )
         self._ready: MutableHeap[tuple[int, float], BatchQueue] = MutableHeap()
         self._unready: MutableHeap[float, BatchQueue] = MutableHeap()
 
@@ -126,6 +132,35 @@ class Lane:
         if is_news:
             self._place(queue, now)
         return is_news
+
+    def form(self, tasks: Sequence[Task], now: float) -> list[Batch] | None:
+        """Make batches of tasks of one key that came together, without a queue in between.
+
+        Args:
+            tasks: at least one; nothing else waits.
+            now: the present time.
+
+        Returns:
+            Batches as ``add`` and ``take`` would make them; None where that is not known to be so, or where the runs
+            would not be quick.
+        """
+        if not (self._may_skip_queues and self.joins and self.is_quick):
+            return None
+        largest = self.options.max_batch_size
+        batches: list[Batch] = []
+        chosen: list[Task] = []
+        size = 0
+        for task in tasks:
+            rows = task.size
+            if rows > largest or not _is_joinable(task) or not (task.deadline is None or task.deadline > now):
+                return None
+            if size + rows > largest:
+                batches.append(Batch(chosen, size, by_rows=True))
+                chosen, size = [], 0
+            chosen.append(task)
+            size += rows
+            task.queued_at = now
+        return [*batches, Batch(chosen, size, by_rows=True)]
 
     def remove(self, task: Task, now: float) -> None:
         """Take out a task that waits here."""

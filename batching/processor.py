@@ -9,7 +9,7 @@ from batching.batch_record import BatchRecord
 from batching.cut import Part
 from batching.errors import DeadlineError, RowsMismatchError, RunError
 from batching.merge import Arrays, check_rows, join_rows, split_rows, trim_outputs
-from batching.task import Task, TaskResult, failure
+from batching.task import Task, failure
 
 logger = logging.getLogger(__name__)
 
@@ -109,7 +109,7 @@ class Processor:
         for task in group.tasks:
             if isinstance(task, Part):
                 self._withdraw(task.whole)
-            task.finish(_result({}, error, task, record, started))
+            task.finish(record.result(task, {}, error, started))
 
 
 def _record(group: Batch, *, is_retry: bool) -> BatchRecord:
@@ -150,26 +150,16 @@ def _whole_outputs(outputs: Arrays, tasks: Sequence[Task]) -> list[Arrays]:
 
 def _answer(group: Batch, answers: Sequence[Arrays], record: BatchRecord, started: float) -> list[Batch]:
     """Finish the tasks; returns those that were cut and must be run whole, because their parts cannot be joined."""
+    tasks = group.tasks
+    if not (group.options.preserve_ordering or any(isinstance(task, Part) for task in tasks)):
+        type(tasks[0]).finish_all(tasks, answers, record, started)
+        return []
     again = []
-    for task, outputs in zip(group.tasks, answers, strict=True):
-        task.finish(_result(outputs, None, task, record, started))
+    for task, outputs in zip(tasks, answers, strict=True):
+        task.finish(record.result(task, outputs, None, started))
         if isinstance(task, Part) and task.claim_unjoinable():
             again.append(batch_of([task.whole], by_rows=False))
     return again
-
-
-def _result(
-    outputs: Arrays, error: BaseException | None, task: Task, record: BatchRecord, started: float
-) -> TaskResult:
-    return TaskResult(
-        outputs,
-        error,
-        int((started - task.queued_at) * 1e9),
-        record.compute_input_ns,
-        record.compute_infer_ns,
-        record.compute_output_ns,
-        record.size,
-    )
 
 
 def _in_time(groups: list[Batch], started: float) -> list[Batch]:

@@ -4,7 +4,7 @@ import logging
 import math
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
@@ -29,7 +29,7 @@ _PATIENCE_S: Final = 0.002
 """How long what waits behind a quick batch waits for its thread, before another one is woken."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Running:
     """A batch in a worker's or a helper's hands: since when, in which thread, and whether it should be over soon."""
 
@@ -81,6 +81,8 @@ class BatchScheduler:
         self._backlog = Backlog()
         self._lock = threading.Lock()
         self._sleepers = Sleepers(self._lock)
+        # Batches that were made without a queue, to be run one right after the other by the thread that brought them.
+        self._formed: deque[Batch] = deque()
         self._running: dict[Batch, _Running] = {}
         self._dropping = 0  # tasks that were taken out of the backlog but are not yet finished
         self._draining = False
@@ -119,14 +121,32 @@ class BatchScheduler:
             StoppedError: the scheduler drains or has stopped.
         """
         with self._lock:
-            if self._draining:
-                raise StoppedError("the server is shutting down and takes nothing more")
-            now = time.monotonic()
-            is_news = self._backlog.add(task, now)
-            if task.timeout_at < math.inf and self._starts_at_once(now):
-                self._backlog.forget_timeout(task)
-            if is_news and wake:
+            if self._add(task, time.monotonic()) and wake:
                 self._wake_if_needed()
+
+    def submit_all(self, tasks: Sequence[Task]) -> None:
+        """Take tasks that came together, run in the calling thread what is quick, and leave the rest to the workers.
+
+        Where nothing else waits and all of it should be over soon, no task goes through a queue.
+
+        Args:
+            tasks: at least one. Those that are not taken are told so by ``Task.refuse``.
+        """
+        refused: list[tuple[Task, Exception]] = []
+        with self._lock:
+            now = time.monotonic()
+            batches = self._backlog.form(tasks, now) if self._may_run_more and not self._draining else None
+            if batches is None:
+                for task in tasks:
+                    try:
+                        self._add(task, now)
+                    except Exception as error:  # noqa: BLE001 - it is told to the caller
+                        refused.append((task, error))
+            else:
+                self._formed.extend(batches)
+        for task, reason in refused:
+            task.refuse(reason)
+        self.help()
 
     def help(self) -> None:
         """Run quick batches in the calling thread as long as some are ready, and leave the rest to the workers."""
@@ -170,7 +190,9 @@ class BatchScheduler:
         """
         with self._lock:
             self._draining = self._stopped = True
-            waiting = self._backlog.clear(time.monotonic())
+            waiting = [task for batch in self._formed for task in batch.tasks]
+            self._formed.clear()
+            waiting += self._backlog.clear(time.monotonic())
             self._dropping += len(waiting)
             self._sleepers.wake_all()
             self._check_drained()
@@ -188,8 +210,8 @@ class BatchScheduler:
             for batch in self._running:
                 running[batch.options] += len(batch.tasks)
             return Counts(
-                queued_tasks=self._backlog.num_tasks,
-                queued_rows=self._backlog.size,
+                queued_tasks=self._backlog.num_tasks + sum(len(batch.tasks) for batch in self._formed),
+                queued_rows=self._backlog.size + sum(batch.size for batch in self._formed),
                 running_batches=len(self._running),
                 running_tasks=running.total(),
                 running=running,
@@ -226,7 +248,7 @@ class BatchScheduler:
     def _next_quick(self) -> _Work | None:
         """What there is to do for a helper; where there is something for others, one of them is woken."""
         with self._lock:
-            work = self._decide(only_quick=True)
+            work = self._decide(only_quick=True) if self._num_waiting else None
             if work is None:
                 self._wake_if_needed()
             return work
@@ -235,7 +257,7 @@ class BatchScheduler:
         """What the calling thread is to do now; None for nothing."""
         now = time.monotonic()
         drops = self._backlog.expire(now)
-        batch = self._backlog.take(now, only_quick=only_quick) if len(self._running) < self._workers else None
+        batch = self._take(now, only_quick=only_quick) if self._may_run_more else None
         if batch is not None:
             is_quick = self._backlog.lane(batch.options).is_quick
             self._running[batch] = _Running(now, threading.get_ident(), is_quick)
@@ -245,6 +267,27 @@ class BatchScheduler:
         self._wake_if_needed()
         return drops, batch
 
+    def _take(self, now: float, *, only_quick: bool) -> Batch | None:
+        return self._formed.popleft() if self._formed else self._backlog.take(now, only_quick=only_quick)
+
+    @property
+    def _num_waiting(self) -> int:
+        """Tasks that wait in queues, and batches that were made without."""
+        return self._backlog.num_tasks + len(self._formed)
+
+    @property
+    def _may_run_more(self) -> bool:
+        return len(self._running) < self._workers
+
+    def _add(self, task: Task, now: float) -> bool:
+        """Let a task wait; returns whether something may be due earlier than before. Raises as ``submit`` does."""
+        if self._draining:
+            raise StoppedError("the server is shutting down and takes nothing more")
+        is_news = self._backlog.add(task, now)
+        if task.timeout_at < math.inf and self._starts_at_once(now):
+            self._backlog.forget_timeout(task)
+        return is_news
+
     def _do(self, work: _Work) -> None:
         drops, batch = work
         self._drop(drops)
@@ -252,23 +295,25 @@ class BatchScheduler:
             self._run_batch(batch)
 
     def _wake_if_needed(self) -> None:
-        self._sleepers.wake_for(self._next_due(busy=len(self._running) + self._sleepers.num_waking))
+        if self._num_waiting:  # else nothing is due
+            self._sleepers.wake_for(self._next_due(busy=len(self._running) + self._sleepers.num_waking))
 
     def _next_due(self, busy: int) -> float:
         """When there is something to do for a thread, given the number of those that run batches or are about to."""
         expiry = self._backlog.next_expiry()
         if busy >= self._workers:
             return expiry
-        return min(expiry, max(self._backlog.next_ready_at(), self._relief_at()))
+        ready_at = -math.inf if self._formed else self._backlog.next_ready_at()
+        return min(expiry, max(ready_at, self._relief_at()))
 
     def _relief_at(self) -> float:
         """Until when the thread that runs a quick batch is waited for; the past if none does."""
-        return max((run.began + _PATIENCE_S for run in self._running.values() if run.is_quick), default=-math.inf)
+        return max([run.began for run in self._running.values() if run.is_quick], default=-math.inf) + _PATIENCE_S
 
     def _starts_at_once(self, now: float) -> bool:
         """Whether the only task that waits is about to be run: the time to wake a worker is no time in the queue."""
         is_alone = self._backlog.num_tasks == 1 and not self._sleepers.num_waking
-        return is_alone and len(self._running) < self._workers and self._backlog.next_ready_at() <= now
+        return is_alone and self._may_run_more and self._backlog.next_ready_at() <= now
 
     def _run_batch(self, batch: Batch) -> None:
         records: Sequence[BatchRecord] = ()
@@ -313,5 +358,5 @@ class BatchScheduler:
             self._backlog.remove(task, time.monotonic())
 
     def _check_drained(self) -> None:
-        if self._draining and not (self._running or self._dropping or self._backlog.num_tasks):
+        if self._draining and not (self._running or self._dropping or self._num_waiting):
             self._drained.set()

@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -11,12 +11,13 @@ from batching.options import QueueOptions
 
 if TYPE_CHECKING:
     from batching.batch_queue import BatchQueue
+    from batching.batch_record import BatchRecord
     from batching.cut import Assembly
     from batching.merge import Arrays
 
 logger = logging.getLogger(__name__)
 
-_NOTHING: "Arrays" = MappingProxyType({})
+NO_ARRAYS: "Arrays" = MappingProxyType({})
 
 
 @dataclass(slots=True, eq=False)
@@ -45,14 +46,15 @@ class TaskResult:
 
 def failure(error: BaseException, queue_ns: int = 0) -> TaskResult:
     """The result of a task that was dropped before it ran."""
-    return TaskResult(_NOTHING, error, queue_ns)
+    return TaskResult(NO_ARRAYS, error, queue_ns)
 
 
 @dataclass(slots=True, eq=False)
 class Task:
     """A number of rows that wait to be run, and the callback that gets the answer.
 
-    A task is submitted once, to one scheduler. Its attributes belong to the scheduler from then on.
+    A task is submitted once, to one scheduler. Its attributes belong to the scheduler from then on. All tasks of a
+    scheduler are of one class; a subclass may answer those that ran together in one go, see ``finish_all``.
 
     Attributes:
         key: tasks with equal keys can be joined. It must hold all that keeps tasks apart: whose signature it is, and
@@ -112,4 +114,29 @@ class Task:
             self.done(self, result)
         except BaseException:
             logger.exception("The callback of a finished task failed")
-        self.inputs = _NOTHING
+        self.inputs = NO_ARRAYS
+
+    @classmethod
+    def finish_all(
+        cls, tasks: "Sequence[Task]", answers: "Sequence[Arrays]", record: "BatchRecord", started: float
+    ) -> None:
+        """Hand the outputs of one run to the callers of its tasks; must finish each of them and must not raise.
+
+        Not called for tasks that were cut or whose answers are given in order.
+
+        Args:
+            tasks: those that ran together.
+            answers: their outputs, in the same order.
+            record: of the run.
+            started: when it was begun, in the time of ``queued_at``.
+        """
+        for task, outputs in zip(tasks, answers, strict=True):
+            task.finish(record.result(task, outputs, None, started))
+
+    def refuse(self, error: Exception) -> None:
+        """Tell the caller that the scheduler did not take the task; ``done`` is not called.
+
+        Args:
+            error: what ``BatchScheduler.submit`` would have raised.
+        """
+        raise NotImplementedError

@@ -78,10 +78,10 @@ class Admission:
             self._requests += 1
             self._bytes += nbytes
 
-    def leave(self, nbytes: int) -> None:
-        """Note that a request is answered."""
+    def leave(self, nbytes: int, requests: int = 1) -> None:
+        """Note that a request is answered, or several with so many bytes together."""
         with self._lock:
-            self._requests -= 1
+            self._requests -= requests
             self._bytes -= nbytes
 
     @contextmanager

@@ -1,7 +1,6 @@
 """Protobuf messages of ModelInfer to requests, and answers to messages."""
 
 from collections.abc import Iterator, Mapping, Sequence, Sized
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
@@ -15,7 +14,7 @@ from service.datatypes import DATATYPES
 from service.errors import InternalError, InvalidArgumentError, ResourceExhaustedError
 from service.parameters import DEFAULTS, Parameter, RequestParameters, read_parameters
 from service.region_parameters import read_window
-from service.request import InferResponse, InputTensor, RequestedOutput, name_request
+from service.request import AnswerForm, InferResponse, InputTensor, RequestedOutput, name_request
 from service.shared_memory import NO_MEMORY, Regions, RequestMemory, Window, WindowName
 from service.signature import TensorSpec
 from service.wire import RequestParts, cut_request, length_delimited
@@ -46,7 +45,8 @@ _RAW: Final = pb.ModelInferResponse.RAW_OUTPUT_CONTENTS_FIELD_NUMBER
 _SMALL_BYTES: Final = 4096
 """Up to this size a copy costs less than a view."""
 
-_HEADS_KEPT: Final = 1024
+_HEADS_KEPT: Final = 64
+"""Of one form, by the shapes of its outputs."""
 
 _MAX_NAMES: Final = 10_000
 """Inputs, outputs or parameters of one request. A message of a million takes seconds, in which no other is read."""
@@ -213,8 +213,10 @@ class MessageRequest:
 def _parse(data: bytes) -> pb.ModelInferRequest:
     try:
         return pb.ModelInferRequest.FromString(data)
-    except DecodeError as error:
-        raise InternalError("Unable to parse request") from error
+    except DecodeError:
+        pass
+    # Outside, because the first error's traceback would keep the frames of all callers, and these the error.
+    raise InternalError("Unable to parse request")
 
 
 def _parameters(parameters: Mapping[str, pb.InferParameter]) -> Iterator[Parameter]:
@@ -277,15 +279,14 @@ def encode_response(response: InferResponse, windows: Mapping[str, Window] = Map
         ResourceExhaustedError: the outputs do not fit a message.
         InternalError: an output does not fit its window.
     """
-    form = tuple([(spec.name, spec.datatype.name, array.shape) for spec, array in response.outputs])
-    parts: list[bytes | memoryview] = [_head(response.model_name, response.model_version, response.signature, form)]
+    parts: list[bytes | memoryview] = [_head(response.form, response.arrays)]
     if response.id:
         encoded = response.id.encode()
         parts += (length_delimited(_ID, len(encoded)), encoded)
     size = 0
     writes: list[tuple[Window, memoryview]] = []
     for spec, array in response.outputs:
-        window = windows.get(spec.name)
+        window = windows.get(spec.name) if windows else None
         if window is None:
             raw = raw_tensor.encode_view(array) if array.nbytes > _SMALL_BYTES else raw_tensor.encode(array)
         else:
@@ -294,8 +295,8 @@ def encode_response(response: InferResponse, windows: Mapping[str, Window] = Map
         size += len(raw)
         if size > MAX_MESSAGE_BYTES:
             raise ResourceExhaustedError(
-                f"the answer of model '{response.model_name}' is larger than a message can be ({MAX_MESSAGE_BYTES} "
-                f"bytes): output {spec} came as {list(array.shape)}. Ask for fewer rows or outputs"
+                f"the answer of model '{response.form.model_name}' is larger than a message can be "
+                f"({MAX_MESSAGE_BYTES} bytes): output {spec} came as {list(array.shape)}. Ask for fewer rows or outputs"
             )
         parts += (length_delimited(_RAW, len(raw)), raw)
     for window, data in writes:
@@ -303,17 +304,21 @@ def encode_response(response: InferResponse, windows: Mapping[str, Window] = Map
     return b"".join(parts)
 
 
-@lru_cache(_HEADS_KEPT)
-def _head(
-    model_name: str, model_version: str, signature: str | None, outputs: tuple[tuple[str, str, tuple[int, ...]], ...]
-) -> bytes:
-    """Return all fields of an answer but the id and the data; each output is its name, datatype and shape."""
-    message = pb.ModelInferResponse(model_name=model_name, model_version=model_version)
-    if signature is not None:
-        message.parameters["signature"].string_param = signature
-    for name, datatype, shape in outputs:
-        message.outputs.add(name=name, datatype=datatype, shape=shape)
-    return message.SerializeToString()
+def _head(form: AnswerForm, arrays: Sequence[np.ndarray]) -> bytes:
+    """Return all fields of an answer but the id and the data."""
+    shapes = tuple([array.shape for array in arrays])
+    head: bytes | None = form.heads.get(shapes)
+    if head is None:
+        message = pb.ModelInferResponse(model_name=form.model_name, model_version=form.model_version)
+        if form.signature is not None:
+            message.parameters["signature"].string_param = form.signature
+        for spec, shape in zip(form.outputs, shapes, strict=True):
+            message.outputs.add(name=spec.name, datatype=spec.datatype.name, shape=shape)
+        head = message.SerializeToString()
+        if len(form.heads) >= _HEADS_KEPT:
+            form.heads.clear()
+        form.heads[shapes] = head
+    return head
 
 
 def _fitting(spec: TensorSpec, array: np.ndarray, window: Window) -> memoryview:

@@ -8,11 +8,13 @@ request became part of. No thread waits for a request: its end is a call of ``do
 
 import logging
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Final
+from typing import ClassVar, Final, cast
 
 import numpy as np
 
+from batching.batch_record import BatchRecord
 from batching.burst import Burst
 from batching.errors import (
     BatchingError,
@@ -24,7 +26,8 @@ from batching.errors import (
     StoppedError,
     TaskCancelledError,
 )
-from batching.task import Task, TaskResult
+from batching.merge import Arrays
+from batching.task import NO_ARRAYS, Task, TaskResult
 from service.admission import Admission
 from service.catalog import Catalog
 from service.classification import classify
@@ -42,7 +45,7 @@ from service.input_checks import Place
 from service.model_statistics import FailureReason, RunDurations
 from service.model_version import ModelVersion
 from service.plans import Plan, find_plan
-from service.request import Done, InferRequest, InferResponse, Ticket, name_request
+from service.request import AnswerForm, Done, InferRequest, InferResponse, Ticket, name_request
 from service.signature import TensorSpec
 from service.slow_log import SlowLog
 from service.tracing import RequestTrace, Subject
@@ -52,8 +55,10 @@ from service.tracing import RequestTrace, Subject
 class _Inference(Task):
     """A request that a scheduler has: its share of a batch, and what is needed to answer it. It is its own ticket."""
 
-    plan: Plan = field(kw_only=True)
+    data_plane: "DataPlane" = field(kw_only=True, repr=False)
+    request: InferRequest = field(kw_only=True, repr=False)
     request_id: str = field(kw_only=True)
+    plan: Plan = field(kw_only=True)
     received_ns: int = field(kw_only=True)
     answer: Done = field(kw_only=True, repr=False)
     was_refused: ClassVar[bool] = False
@@ -66,6 +71,16 @@ class _Inference(Task):
     def cancel(self) -> None:
         """Take the request out of its queue, if it still waits there."""
         self.plan.loaded.scheduler.cancel(self)
+
+    def refuse(self, error: Exception) -> None:
+        """Answer, because the scheduler did not take the request; see ``Task.refuse``."""
+        self.data_plane.refuse(self, error)
+
+    @classmethod
+    def finish_all(cls, tasks: Sequence[Task], answers: Sequence[Arrays], record: BatchRecord, started: float) -> None:
+        """Answer all requests of a run; see ``Task.finish_all``."""
+        inferences = cast(Sequence[_Inference], tasks)
+        inferences[0].data_plane.finish_all(inferences, answers, record, started)
 
 
 class _Answered:
@@ -151,8 +166,10 @@ class DataPlane:
             plan.timeout_s,
             nbytes,
             trace,
-            plan=plan,
+            data_plane=self,
+            request=request,
             request_id=request_id,
+            plan=plan,
             received_ns=received_ns,
             answer=done,
         )
@@ -160,19 +177,43 @@ class DataPlane:
         if trace is not None:
             loaded = plan.loaded
             trace.queue(Subject(loaded.name, loaded.version, plan.served.signature.name, request_id, plan.rows))
+        if burst is not None:
+            burst.submit(plan.loaded.scheduler, inference)
+            return inference
         try:
-            if burst is None:
-                plan.loaded.scheduler.submit(inference)
-            else:
-                burst.submit(plan.loaded.scheduler, inference)
-        except BaseException as error:
-            self.admission.leave(nbytes)
-            if not isinstance(error, BatchingError):
-                raise
-            if isinstance(error, StoppedError) and self._is_replaced(plan.loaded, request):
-                return self._submit(request, deadline, done, received_ns, trace, burst)
-            raise _refusal(error, inference.place) from error
+            plan.loaded.scheduler.submit(inference)
+        except Exception as error:  # noqa: BLE001 - it is raised again unless another version takes the request
+            return self._try_again(inference, error)
         return inference
+
+    def _try_again(self, inference: _Inference, error: Exception) -> Ticket:
+        """Let another version serve a request that a scheduler did not take; raises where there is none.
+
+        Raises:
+            SignetError: why it was not taken.
+        """
+        self.admission.leave(inference.nbytes or 0)
+        if not isinstance(error, BatchingError):
+            raise error
+        request = inference.request
+        if isinstance(error, StoppedError) and self._is_replaced(inference.plan.loaded, request):
+            return self._submit(
+                request, inference.deadline, inference.answer, inference.received_ns, inference.trace, None
+            )
+        raise _refusal(error, inference.place) from error
+
+    def refuse(self, inference: _Inference, error: Exception) -> None:
+        """Answer a request of a burst that a scheduler did not take."""
+        try:
+            self._try_again(inference, error)
+        except SignetError as refusal:
+            answer = refusal.with_traceback(None)
+        except Exception:
+            logger.exception("unexpected error while taking a request (%s)", inference.place)
+            answer = InternalError(f"{UNEXPECTED} ({inference.place})")
+        else:
+            return
+        inference.answer(answer)
 
     def _finish(self, inference: Task, result: TaskResult) -> None:
         assert isinstance(inference, _Inference)  # noqa: S101 - only these have this callback; for the type checker
@@ -180,7 +221,41 @@ class DataPlane:
         self.admission.leave(inference.nbytes or 0)
         if self._slow_log.is_on:
             self._slow_log.note(inference.place, inference.size, inference.received_ns, result)
-        _finish(inference, result)
+        total_ns = time.monotonic_ns() - inference.received_ns
+        statistics = inference.plan.served.statistics
+        if result.error is not None:
+            statistics.record_failure(total_ns, _failure_reason(result.error))
+            inference.answer(_failure(result.error, inference.place))
+        else:
+            durations = RunDurations(result.compute_input_ns, result.compute_infer_ns, result.compute_output_ns)
+            statistics.record_successes(inference.size, [total_ns], result.queue_ns, durations)
+            inference.answer(_answer(inference, result.outputs))
+
+    def finish_all(
+        self, inferences: Sequence[_Inference], answers: Sequence[Arrays], record: BatchRecord, started: float
+    ) -> None:
+        """Record requests that were run together, all of one signature, and answer them; see ``Task.finish_all``."""
+        now_ns = time.monotonic_ns()
+        if self._slow_log.is_on:
+            for each, outputs in zip(inferences, answers, strict=True):
+                self._slow_log.note(
+                    each.place, each.size, each.received_ns, record.result(each, outputs, None, started)
+                )
+        inferences[0].plan.served.statistics.record_successes(
+            record.size,
+            [now_ns - each.received_ns for each in inferences],
+            int(sum([started - each.queued_at for each in inferences]) * 1e9),
+            RunDurations(record.compute_input_ns, record.compute_infer_ns, record.compute_output_ns),
+        )
+        # Before any answer, so that who has one finds room for the next request.
+        self.admission.leave(sum([each.nbytes or 0 for each in inferences]), len(inferences))
+        for each, outputs in zip(inferences, answers, strict=True):
+            each.is_finished = True
+            each.inputs = NO_ARRAYS
+            try:
+                each.answer(_answer(each, outputs))
+            except Exception:
+                logger.exception("unexpected error while answering %s", each.place)
 
     def _is_replaced(self, loaded: ModelVersion, request: InferRequest) -> bool:
         """Whether another version took the place of one that went out of service after it was found."""
@@ -190,39 +265,25 @@ class DataPlane:
             return False
 
 
-def _finish(inference: _Inference, result: TaskResult) -> None:
-    """Record a request that left the batcher, and answer it, whatever happened."""
+def _answer(inference: _Inference, outputs: Arrays) -> InferResponse | SignetError:
+    """Return the answer to a request that was run, whatever happens."""
+    plan = inference.plan
     try:
-        answer = _record_and_answer(inference, result)
+        if plan.classes:
+            return _classified_answer(inference, outputs)
+        return InferResponse(plan.answer, inference.request_id, [outputs[name] for name in plan.output_names])
     except SignetError as error:
-        answer = error.with_traceback(None)  # as in `submit`
+        return error.with_traceback(None)  # as in `submit`
     except Exception:
         logger.exception("unexpected error while answering %s", inference.place)
-        answer = InternalError(f"{UNEXPECTED} ({inference.place})")
-    inference.answer(answer)
+        return InternalError(f"{UNEXPECTED} ({inference.place})")
 
 
-def _record_and_answer(inference: _Inference, result: TaskResult) -> InferResponse | SignetError:
-    total_ns = time.monotonic_ns() - inference.received_ns
-    plan = inference.plan
-    if result.error is not None:
-        plan.served.statistics.record_failure(total_ns, _failure_reason(result.error))
-        return _failure(result.error, inference.place)
-    plan.served.statistics.record_success(
-        inference.size,
-        total_ns,
-        result.queue_ns,
-        RunDurations(result.compute_input_ns, result.compute_infer_ns, result.compute_output_ns),
-    )
-    outputs = [(spec, result.outputs[spec.name]) for spec in plan.outputs]
-    if plan.classes:
-        outputs = [_classified(inference, spec, array) for spec, array in outputs]
+def _classified_answer(inference: _Inference, outputs: Arrays) -> InferResponse:
+    form = inference.plan.answer
+    specs, arrays = zip(*[_classified(inference, spec, outputs[spec.name]) for spec in form.outputs], strict=True)
     return InferResponse(
-        plan.model_name,
-        plan.version,
-        inference.request_id,
-        plan.named,
-        outputs,
+        AnswerForm(form.model_name, form.model_version, form.signature, specs), inference.request_id, arrays
     )
 
 

@@ -9,7 +9,7 @@ failed. Requests that validation refused are counted nowhere.
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
@@ -65,11 +65,11 @@ class Compute:
         for mine, theirs in ((self.input, other.input), (self.infer, other.infer), (self.output, other.output)):
             mine.add(theirs.ns, theirs.count)
 
-    def add_run(self, durations: "RunDurations") -> None:
-        """Count one run."""
-        self.input.add(durations.input_ns)
-        self.infer.add(durations.infer_ns)
-        self.output.add(durations.output_ns)
+    def add_run(self, durations: "RunDurations", count: int = 1) -> None:
+        """Count one run, once or for each of several requests."""
+        self.input.add(count * durations.input_ns, count)
+        self.infer.add(count * durations.infer_ns, count)
+        self.output.add(count * durations.output_ns, count)
 
 
 @dataclass(slots=True)
@@ -146,22 +146,24 @@ class SignatureStatistics:
             if rows in statistics.batches or len(statistics.batches) < MOST_SIZES:
                 statistics.batches[rows].add_run(durations)
 
-    def record_success(self, rows: int, total_ns: int, queue_ns: int, durations: RunDurations) -> None:
-        """Count one request that was answered.
+    def record_successes(self, rows: int, totals_ns: Sequence[int], queue_ns: int, durations: RunDurations) -> None:
+        """Count requests that were answered after one run.
 
         Args:
-            rows: of the request.
-            total_ns: its whole time in the server.
-            queue_ns: its time in the queue.
-            durations: of the run that it took part in.
+            rows: of all of them.
+            totals_ns: the whole time in the server of each.
+            queue_ns: their times in the queue, added up.
+            durations: of the run that they took part in.
         """
+        count = len(totals_ns)
         with self._lock:
             statistics = self._statistics
             statistics.inference_count += rows
-            statistics.success.add(total_ns)
-            statistics.latencies.observe(total_ns)
-            statistics.queue.add(queue_ns)
-            statistics.compute.add_run(durations)
+            statistics.success.add(sum(totals_ns), count)
+            statistics.queue.add(queue_ns, count)
+            statistics.compute.add_run(durations, count)
+            for total_ns in totals_ns:
+                statistics.latencies.observe(total_ns)
 
     def record_failure(self, total_ns: int, reason: FailureReason) -> None:
         """Count one request that failed after it was taken into the queue.

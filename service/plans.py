@@ -14,7 +14,7 @@ from service.input_checks import Place, check_inputs, check_outputs
 from service.model_version import ModelVersion, ServedSignature, SignatureKey
 from service.parameters import RequestParameters
 from service.recognition import KnownRequests, Template, TensorForm
-from service.request import InferRequest, InputTensor
+from service.request import AnswerForm, InferRequest, InputTensor
 from service.signature import TensorSpec
 from service.wire import RequestParts
 
@@ -40,11 +40,9 @@ class Plan:
     Attributes:
         model_name: the model's name as sent.
         loaded: the version that serves them.
-        version: its number, as answers tell it.
         served: the signature that they ask for.
-        named: the signature's name where they name it, as answers then do, else None.
-        outputs: the wanted outputs, in the signature's order.
-        output_names: their names.
+        output_names: the wanted outputs, in the signature's order.
+        answer: the form of their answers, before any output is told as classes.
         classes: by output, how many classes are wanted in its place.
         key: what they have in common with those that they may share a run with.
         rows: their size.
@@ -55,11 +53,9 @@ class Plan:
 
     model_name: str
     loaded: ModelVersion
-    version: str
     served: ServedSignature
-    named: str | None
-    outputs: tuple[TensorSpec, ...]
     output_names: tuple[str, ...]
+    answer: AnswerForm
     classes: Mapping[str, int]
     key: SignatureKey
     rows: int
@@ -149,14 +145,13 @@ def _make_plan(catalog: Catalog, request: InferRequest) -> Found:
     requested = request.outputs()
     outputs = check_outputs(place, served.signature, [output.name for output in requested])
     arrays, rows = check_inputs(place, served, tensors)
+    named = served.signature.name if parameters.signature or target.signature else None
     plan = Plan(
         model_name=request.model_name,
         loaded=loaded,
-        version=str(loaded.version),
         served=served,
-        named=served.signature.name if parameters.signature or target.signature else None,
-        outputs=outputs,
         output_names=tuple(spec.name for spec in outputs),
+        answer=AnswerForm(request.model_name, str(loaded.version), named, outputs),
         classes={output.name: output.classes for output in requested if output.classes is not None},
         key=_key(loaded, served, arrays),
         rows=rows,

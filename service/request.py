@@ -1,9 +1,9 @@
 """One inference request and its answer, as the data plane sees them: no message types, no transport."""
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Final, Protocol
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
 
 import numpy as np
 
@@ -115,23 +115,43 @@ class InferRequest(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class InferResponse:
-    """The answer to one request.
+@dataclass(slots=True, eq=False)
+class AnswerForm:
+    """What answers have in common but their ids and their data.
 
     Attributes:
-        model_name: the name that the request used.
-        model_version: the version that answered, in decimal.
-        id: the request's id.
-        signature: the signature that answered, when the request named one, else None.
-        outputs: the wanted outputs in the signature's order, each with its array.
+        model_name: the name that the requests used.
+        model_version: the version that answers, in decimal.
+        signature: the signature that answers, where the requests name one, else None.
+        outputs: the wanted outputs, in the signature's order.
+        heads: for who encodes answers, to keep what it made of this form, by the shapes of the data.
     """
 
     model_name: str
     model_version: str
-    id: str
     signature: str | None
-    outputs: Sequence[tuple[TensorSpec, np.ndarray]]
+    outputs: Sequence[TensorSpec]
+    heads: dict[Hashable, Any] = field(default_factory=dict, repr=False)
+
+
+@dataclass(slots=True, eq=False)
+class InferResponse:
+    """The answer to one request.
+
+    Attributes:
+        form: what it has in common with others.
+        id: the request's id.
+        arrays: one for each output of the form.
+    """
+
+    form: AnswerForm
+    id: str
+    arrays: Sequence[np.ndarray]
+
+    @property
+    def outputs(self) -> Iterable[tuple[TensorSpec, np.ndarray]]:
+        """The wanted outputs in the signature's order, each with its array."""
+        return zip(self.form.outputs, self.arrays, strict=True)
 
 
 Done = Callable[[InferResponse | SignetError], None]

@@ -270,13 +270,13 @@ def _answer(memory: RequestMemory, result: InferResponse | SignetError) -> bytes
     if isinstance(result, SignetError):
         return result
     if memory.is_abandoned:
-        return CancelledError(f"the request was cancelled while model '{result.model_name}' ran")
+        return CancelledError(f"the request was cancelled while model '{result.form.model_name}' ran")
     try:
         return codec.encode_response(result, memory.outputs)
     except SignetError as error:
         return error
     except Exception:
-        logger.exception("unexpected error while encoding the answer of model '%s'", result.model_name)
+        logger.exception("unexpected error while encoding the answer of model '%s'", result.form.model_name)
         return InternalError(UNEXPECTED)
 
 

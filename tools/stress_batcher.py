@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from batching import (
     TaskResult,
     TimeoutAction,
 )
+from batching.burst import Burst
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -82,8 +83,21 @@ class Model:
         return answers
 
 
+class _Stressed(Task):
+    """A task that tells its submitter when it is refused."""
+
+    __slots__ = ("submitter",)
+    submitter: "Submitter"
+
+    def refuse(self, error: Exception) -> None:
+        """Count it."""
+        if not isinstance(error, QueueFullError):
+            self.submitter.wrong.append(f"refused for {error!r}")
+        self.submitter.refused()
+
+
 class Submitter:
-    """One thread that submits tasks of all kinds and checks what comes back."""
+    """One thread that submits tasks of all kinds and checks what comes back; every other one submits in bursts."""
 
     def __init__(self, scheduler: BatchScheduler, number: int, tasks: int) -> None:
         self.outcomes: Counter[str] = Counter()
@@ -98,21 +112,41 @@ class Submitter:
 
     def run(self) -> None:
         """Submit all tasks and wait until they are finished."""
-        for index in range(self._tasks):
-            self._slots.acquire()
-            task = self._make(index)
-            try:
-                self._scheduler.submit(task)
-            except QueueFullError:
-                self._slots.release()
-                self._count("refused")
-                continue
-            if self._random.random() < 0.01:
-                self._scheduler.cancel(task)
+        submit = self._submit_burst if self._number % 2 else self._submit
+        index = 0
+        while index < self._tasks:
+            size = min(self._random.randrange(1, 20), self._tasks - index)
+            tasks = [self._make(each) for each in range(index, index + size)]
+            submit(tasks)
+            for task in tasks:
+                if self._random.random() < 0.01:
+                    self._scheduler.cancel(task)
+            index += size
         for _ in range(_WINDOW):
             self._slots.acquire()
 
-    def _make(self, index: int) -> Task:
+    def _submit(self, tasks: Sequence[_Stressed]) -> None:
+        for task in tasks:
+            self._slots.acquire()
+            try:
+                self._scheduler.submit(task)
+            except QueueFullError as error:
+                task.refuse(error)
+
+    def _submit_burst(self, tasks: Sequence[_Stressed]) -> None:
+        burst = Burst()
+        for task in tasks:
+            self._slots.acquire()
+            burst.submit(self._scheduler, task)
+        burst.run()
+
+    def refused(self) -> None:
+        """Count a task that was not taken."""
+        with self._lock:
+            self.outcomes["refused"] += 1
+        self._slots.release()
+
+    def _make(self, index: int) -> _Stressed:
         key = self._random.randrange(_KEYS)
         options = _LANES[key % len(_LANES)]
         chance = self._random.random()
@@ -126,11 +160,9 @@ class Submitter:
         inputs = {} if options.joining is Joining.SHARE else {"x": rows}
         outputs = self._random.choice((("y",), ("z", "y")))
         done = _Check(self, inputs.get("x"), index)
-        return Task((key, 3), size, inputs, outputs, options, done, deadline, self._random.randrange(5))
-
-    def _count(self, outcome: str) -> None:
-        with self._lock:
-            self.outcomes[outcome] += 1
+        task = _Stressed((key, 3), size, inputs, outputs, options, done, deadline, self._random.randrange(5))
+        task.submitter = self
+        return task
 
     def finished(self, task: Task, result: TaskResult, rows: np.ndarray | None, index: int) -> None:
         """Check the answer to one task."""

@@ -29,7 +29,8 @@ class SavedModelServable:
         self._graph = share.graph
         self._writing = {name for name, each in self.signatures.items() if each.effect is Effect.WRITING}
         self._workers = [each.count for each in instances]
-        self._idle = threading.Condition(threading.Lock())
+        self._lock = threading.Lock()
+        self._idle = threading.Condition(self._lock)
         self._runs = 0
         self._closed = False
 
@@ -100,13 +101,13 @@ class SavedModelServable:
             self._end()
 
     def _begin(self) -> None:
-        with self._idle:
+        with self._lock:
             if self._closed:
                 raise UnavailableError(f"{self._name} is closed")
             self._runs += 1
 
     def _end(self) -> None:
-        with self._idle:
+        with self._lock:
             self._runs -= 1
             if self._closed and self._runs == 0:
                 self._idle.notify_all()

@@ -78,7 +78,7 @@ class Trial:
             }
             for spec, array in result.outputs
         ]
-        return _page({"version": result.model_version, "outputs": outputs}, HTTPStatus.OK)
+        return _page({"version": result.form.model_version, "outputs": outputs}, HTTPStatus.OK)
 
     async def _read_aside(self, body: bytes) -> _TrialRequest:
         """Read a body, which may take a second or so, in another thread: this one answers probes. One at a time."""

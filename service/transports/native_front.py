@@ -206,7 +206,8 @@ class Front:
     def _take(self, number: int, method: int, payload: bytes, details: _Details, burst: Burst) -> None:
         call = self._calls[number] = _Call(self, number)
         try:
-            self._check(method, payload, details)
+            if self._access or self._refuses or 0 < self._max_bytes < len(payload):
+                self._check(method, payload, details)
             if method == self._infer_id:
                 self._infer(call, payload, details, burst)
             else:

@@ -34,7 +34,8 @@ class Relay(Generic[Items]):
         """
         self._receive: Final = receive
         self._take: Final = take
-        self._condition: Final = threading.Condition(threading.Lock())
+        self._lock: Final = threading.Lock()
+        self._condition: Final = threading.Condition(self._lock)
         self._receiver: threading.Thread | None = None
         self._has_started = False
         self._has_ended = False
@@ -69,7 +70,7 @@ class Relay(Generic[Items]):
                     self._run(errand)
 
     def _run(self, errand: Errand) -> None:
-        with self._condition:
+        with self._lock:
             self._errand_since = time.monotonic()
             self._busy_until = self._errand_since + _VIGIL_S
             if not self._is_watched:
@@ -78,7 +79,7 @@ class Relay(Generic[Items]):
         errand()
 
     def _has_turn(self) -> bool:
-        with self._condition:
+        with self._lock:
             if self._receiver is not threading.current_thread():
                 return False
             self._errand_since = None

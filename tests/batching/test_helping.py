@@ -2,11 +2,12 @@
 
 import threading
 import time
+from typing import ClassVar
 
 import pytest
 
 import batching.scheduler
-from batching import BatchScheduler, QueueOptions
+from batching import BatchScheduler, DeadlineError, Oversize, OversizeError, QueueOptions, StoppedError, Task
 from batching.burst import Burst
 from tests.batching.tasks import OPTIONS, Answers, double, task
 
@@ -227,3 +228,171 @@ def test_deadlines_act_for_tasks_that_wait_for_a_helper(answers, runs):
 
         assert answers.results[late][0].error is not None
     assert len(runs.sizes) == RUNS_UNTIL_TRUSTED
+
+
+# Bursts. ---------------------------------------------------------------------------------------------------------
+
+
+class Refusable(Task):
+    """A task that keeps why it was refused, and tells of those that were answered in one go."""
+
+    __slots__ = ("reason",)
+    together: ClassVar[list[list[Task]]] = []
+
+    def refuse(self, error):
+        self.reason = error
+
+    @classmethod
+    def finish_all(cls, tasks, answers, record, started):
+        cls.together.append(list(tasks))
+        super().finish_all(tasks, answers, record, started)
+
+
+@pytest.fixture(autouse=True)
+def nothing_answered():
+    Refusable.together.clear()
+
+
+def refusable(*args, **more):
+    plain = task(*args, **more)
+    return Refusable(
+        plain.key, plain.size, plain.inputs, plain.outputs, plain.options, plain.done, plain.deadline, plain.priority
+    )
+
+
+def submit_burst(scheduler, *tasks):
+    burst = Burst()
+    for member in tasks:
+        burst.submit(scheduler, member)
+    burst.run()
+
+
+def rows_of(answers, member):
+    (result,) = answers.results[member]
+    return result.outputs["y"][:, 0].tolist()
+
+
+def test_a_burst_of_several_keys_makes_a_batch_of_each(answers, runs):
+    with BatchScheduler(runs) as scheduler:
+        earn_trust(scheduler, answers)
+        tasks = [task(number, key=(number % 2,), done=answers) for number in range(6)]
+        submit_burst(scheduler, *tasks)
+
+        assert [rows_of(answers, member) for member in tasks] == [[2 * number] for number in range(6)]
+    assert runs.sizes[RUNS_UNTIL_TRUSTED:] == [3, 3]
+
+
+def test_a_burst_that_is_larger_than_a_batch_makes_several(answers, runs):
+    with BatchScheduler(runs) as scheduler:
+        earn_trust(scheduler, answers)
+        tasks = [task(10 * number, size=3, done=answers) for number in range(5)]
+        submit_burst(scheduler, *tasks)
+
+        assert rows_of(answers, tasks[4]) == [80, 82, 84]
+    assert runs.sizes[RUNS_UNTIL_TRUSTED:] == [6, 6, 3]
+
+
+def test_a_burst_waits_behind_what_was_there_before(answers, runs):
+    with BatchScheduler(runs) as scheduler:
+        earn_trust(scheduler, answers)
+        before = task(1, key=("other",), done=answers)
+        scheduler.submit(before, wake=False)
+        submit_burst(scheduler, task(2, done=answers))
+
+        assert list(answers.results)[-2] is before
+
+
+def test_a_burst_whose_rules_ask_for_a_queue_goes_through_one(answers, runs):
+    patient = QueueOptions(max_batch_size=8, max_queue_delay_s=WAIT_S)
+    with BatchScheduler(runs) as scheduler:
+        earn_trust(scheduler, answers)
+        member = task(1, options=patient, done=answers)
+        submit_burst(scheduler, member)
+        assert scheduler.counts().queued_tasks == 1
+        assert scheduler.drain(WAIT_S)
+
+        assert rows_of(answers, member) == [2]
+
+
+def test_deadlines_act_in_a_burst(answers, runs):
+    with BatchScheduler(runs) as scheduler:
+        earn_trust(scheduler, answers)
+        late, good = task(1, deadline=time.monotonic() - 1.0, done=answers), task(2, done=answers)
+        submit_burst(scheduler, late, good)
+        answers.wait(late, good)
+
+        assert isinstance(answers.results[late][0].error, DeadlineError)
+        assert rows_of(answers, good) == [4]
+
+
+def test_tasks_of_a_burst_that_are_not_taken_are_told_why(answers, runs):
+    small = QueueOptions(max_batch_size=8, oversize=Oversize.REJECT)
+    with BatchScheduler(runs) as scheduler:
+        earn_trust(scheduler, answers)
+        large, good = refusable(0, size=9, options=small, done=answers), refusable(1, options=small, done=answers)
+        submit_burst(scheduler, large, good)
+        answers.wait(good)
+        scheduler.drain()
+        late = refusable(1, done=answers)
+        submit_burst(scheduler, late)
+
+    assert isinstance(large.reason, OversizeError)
+    assert isinstance(late.reason, StoppedError)
+    assert large not in answers.results
+
+
+def test_a_worker_takes_the_next_batch_of_a_burst_whose_first_one_turns_out_to_be_slow(answers, runs, monkeypatch):
+    monkeypatch.setattr(batching.scheduler, "_PATIENCE_S", 0.001)
+    with BatchScheduler(runs, workers=2) as scheduler:
+        earn_trust(scheduler, answers)
+        first, second = task(1, key=(1,), done=answers), task(2, key=(2,), done=answers)
+
+        def wait_for_the_other():
+            if threading.current_thread() is threading.main_thread():
+                answers.wait(second)
+
+        runs.before = wait_for_the_other
+        submit_burst(scheduler, first, second)
+
+        assert rows_of(answers, first) == [2]
+    assert runs.threads[-1] is not threading.main_thread()
+
+
+def test_stop_fails_what_a_burst_has_not_begun(answers, runs):
+    scheduler = BatchScheduler(runs)
+    earn_trust(scheduler, answers)
+    first, second = task(1, key=(1,), done=answers), task(2, key=(2,), done=answers)
+
+    def stop():
+        assert scheduler.counts().queued_tasks == 1
+        scheduler.stop()
+
+    runs.before = stop
+    submit_burst(scheduler, first, second)
+
+    assert rows_of(answers, first) == [2]
+    assert isinstance(answers.results[second][0].error, StoppedError)
+    scheduler.stop()
+
+
+def test_tasks_that_ran_together_are_answered_in_one_go(answers, runs):
+    with BatchScheduler(runs) as scheduler:
+        earn_trust(scheduler, answers)
+        tasks = [refusable(number, done=answers) for number in range(3)]
+        submit_burst(scheduler, *tasks)
+
+    assert Refusable.together == [tasks]
+    assert [rows_of(answers, member) for member in tasks] == [[0], [2], [4]]
+
+
+@pytest.mark.parametrize("size", [1, 20])
+def test_tasks_that_were_cut_or_are_answered_in_order_are_answered_one_by_one(answers, runs, size):
+    options = QueueOptions(max_batch_size=8, preserve_ordering=size == 1)
+    with BatchScheduler(runs) as scheduler:
+        earn_trust(scheduler, answers)
+        member = refusable(0, size=size, options=options, done=answers)
+        submit_burst(scheduler, member)
+        answers.wait(member)
+
+        assert rows_of(answers, member) == [2 * number for number in range(size)]
+    assert Refusable.together == []

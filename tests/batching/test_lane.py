@@ -1,5 +1,9 @@
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from batching import Joining, QueueFullError, QueueOptions
 from batching.lane import Lane
@@ -101,3 +105,63 @@ def test_as_many_priorities_as_a_number_can_say_cost_nothing():
 
     batch = lane.take(0.0)
     assert [each.priority for each in batch.tasks] == [1, 0, 2**63 + 1]
+
+
+# Without a queue. ------------------------------------------------------------------------------------------------
+
+
+def trusted(options):
+    """A lane whose runs have been quick."""
+    lane = Lane(options)
+    for _ in range(8):
+        lane.ran(SimpleNamespace(tasks=[], size=1), SimpleNamespace(compute_infer_ns=1000), 0.0)
+    return lane
+
+
+@given(
+    sizes=st.lists(st.integers(0, 10), min_size=1, max_size=20),
+    preferred=st.sampled_from([(), (8,), (4, 8)]),
+    late=st.sampled_from([None, 0, 3]),
+)
+def test_batches_that_are_formed_are_those_that_would_be_taken_from_the_queue(sizes, preferred, late):
+    options = QueueOptions(max_batch_size=8, preferred_batch_size=preferred)
+    tasks = [
+        task(size=size, options=options, deadline=0.5 if number == late else 2.0) for number, size in enumerate(sizes)
+    ]
+    formed = trusted(options).form(tasks, 1.0)
+    if preferred == (4, 8) or any(not 0 < size <= 8 for size in sizes) or (late is not None and late < len(sizes)):
+        assert formed is None
+        return
+
+    queued = trusted(options)
+    for member in tasks:
+        queued.add(member, 1.0)
+    for batch in formed:
+        taken = queued.take(1.0)
+        assert (batch.tasks, batch.size, batch.by_rows) == (taken.tasks, taken.size, taken.by_rows)
+    assert queued.num_tasks == 0
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"max_queue_delay_s": 1.0},
+        {"latency_objective_s": 1.0},
+        {"preserve_ordering": True},
+        {"joining": Joining.ALONE},
+        {"joining": Joining.SHARE},
+    ],
+)
+def test_no_batch_is_formed_where_the_rules_want_a_queue(more):
+    options = QueueOptions(max_batch_size=8, **more)
+
+    assert trusted(options).form([task(options=options)], 0.0) is None
+
+
+def test_no_batch_is_formed_of_runs_that_are_not_known_to_be_quick_or_cannot_be_joined():
+    options = QueueOptions(max_batch_size=8)
+    mismatched = trusted(options)
+    mismatched.stop_joining("an output has no rows", 0.0)
+
+    assert Lane(options).form([task(options=options)], 0.0) is None
+    assert mismatched.form([task(options=options)], 0.0) is None

@@ -22,6 +22,14 @@ def test_every_answer_is_right_under_faults(workers):
     assert min(outcomes[name] for name in ("answered", "FaultError", "TaskCancelledError", "DeadlineError")) > 0
 
 
+def test_every_answer_is_right_where_all_runs_count_as_quick(monkeypatch):
+    monkeypatch.setattr("batching.lane._QUICK_S", 60.0)
+
+    _, wrong = stress(tasks=16_000, threads=16, workers=4)
+
+    assert wrong == []
+
+
 @pytest.mark.usefixtures("tiny_switch_interval")
 def test_every_answer_is_right_when_threads_interrupt_each_other_anywhere():
     _, wrong = stress(tasks=16_000, threads=16, workers=4)

@@ -8,7 +8,7 @@ from service import codec, raw_tensor
 from service.datatypes import BYTES, DATATYPES
 from service.errors import InvalidArgumentError, NotFoundError, ResourceExhaustedError
 from service.parameters import DEFAULTS, RequestParameters
-from service.request import InferResponse, RequestedOutput
+from service.request import AnswerForm, InferResponse, RequestedOutput
 from service.signature import TensorSpec
 from tests.service.tensors import arrays, deterministic
 
@@ -328,7 +328,8 @@ def test_name_version_and_id_are_the_messages():
 
 
 def response(*outputs, signature=None):
-    answer = InferResponse("m", "10", "id-1", signature, outputs)
+    specs, arrays = zip(*outputs, strict=True) if outputs else ((), ())
+    answer = InferResponse(AnswerForm("m", "10", signature, specs), "id-1", arrays)
     return pb.ModelInferResponse.FromString(codec.encode_response(answer))
 
 

@@ -14,7 +14,7 @@ from protos import grpc_service_pb2 as pb
 from service import codec, raw_tensor
 from service.datatypes import DATATYPES, from_dtype
 from service.errors import InvalidArgumentError
-from service.request import InferResponse
+from service.request import AnswerForm, InferResponse
 from service.signature import TensorSpec
 from service.status import status_of
 from tests.service.tensors import arrays, deterministic
@@ -42,7 +42,9 @@ class Echo(grpc.GenericRpcHandler):
             signature = request.parameters().signature
         except InvalidArgumentError as error:
             context.abort(*status_of(error))
-        return codec.encode_response(InferResponse(request.model_name, "3", request.id, signature, outputs))
+        specs, arrays = zip(*outputs, strict=True) if outputs else ((), ())
+        form = AnswerForm(request.model_name, "3", signature, specs)
+        return codec.encode_response(InferResponse(form, request.id, arrays))
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ def test_answer_carries_name_version_id_and_outputs():
         response = served.send(message({"x": rows(1, 2)}, version="07", request_id="h\u00e9"))
 
     assert outputs(response) == {"y": [[2, 2], [4, 4]]}
-    assert (response.model_name, response.model_version, response.id) == ("clip", "7", "h\u00e9")
+    assert (response.form.model_name, response.form.model_version, response.id) == ("clip", "7", "h\u00e9")
 
 
 @pytest.mark.parametrize(
@@ -40,8 +40,8 @@ def test_signature_is_named_by_parameter_or_model_name_and_told_where_it_was_nam
         response = served.send(message(model=model, **parameters))
 
     assert list(outputs(response)) == [name]
-    assert response.model_name == model
-    assert response.signature == told
+    assert response.form.model_name == model
+    assert response.form.signature == told
 
 
 def test_only_the_wanted_outputs_are_run_and_answered():
@@ -58,8 +58,8 @@ def test_signature_of_a_name_with_colons_is_found_in_the_model_of_that_name():
         alias = served.send(message(model="clip:v2:embed"))
         missing = served.send(message(model="clip:v2:embed:more"))
 
-    assert (plain.model_version, list(outputs(plain))) == ("3", ["y"])
-    assert (alias.model_version, list(outputs(alias))) == ("3", ["z"])
+    assert (plain.form.model_version, list(outputs(plain))) == ("3", ["y"])
+    assert (alias.form.model_version, list(outputs(alias))) == ("3", ["z"])
     assert isinstance(missing, NotFoundError)
     assert "model 'clip:v2' version 3 has no signature 'embed:more'" in str(missing)
 

@@ -27,7 +27,7 @@ def test_requests_that_ran_alone_are_counted_as_triton_counts_them():
     statistics = SignatureStatistics()
     for rows in (1, 1, 1, 4):
         statistics.record_run(rows, RUN)
-        statistics.record_success(rows, total_ns=100, queue_ns=5, durations=RUN)
+        statistics.record_successes(rows, totals_ns=[100], queue_ns=5, durations=RUN)
 
     snapshot = statistics.snapshot()
 
@@ -45,7 +45,7 @@ def test_requests_that_ran_together_each_add_the_whole_runs_time():
     statistics = SignatureStatistics()
     statistics.record_run(8, RUN)
     for rows in (1, 1, 2, 4):
-        statistics.record_success(rows, total_ns=100, queue_ns=5, durations=RUN)
+        statistics.record_successes(rows, totals_ns=[100], queue_ns=5, durations=RUN)
 
     snapshot = statistics.snapshot()
 
@@ -96,7 +96,7 @@ def test_a_snapshot_stays_as_it_was():
     snapshot = statistics.snapshot()
 
     statistics.record_run(1, RUN)
-    statistics.record_success(1, 100, 5, RUN)
+    statistics.record_successes(1, [100], 5, RUN)
 
     assert snapshot.execution_count == 1
     assert snapshot.success == Duration()
@@ -108,7 +108,7 @@ def test_a_total_adds_up_every_counter_and_leaves_the_parts_alone():
     for part, rows in zip(parts, (1, 3), strict=True):
         part.record_run(rows, RUN)
         part.record_run(2, RUN)
-        part.record_success(rows, 100, 5, RUN)
+        part.record_successes(rows, [100], 5, RUN)
         part.record_failure(50, FailureReason.BACKEND)
     before = [part.snapshot() for part in parts]
 
@@ -148,7 +148,7 @@ def test_no_event_is_lost_between_threads_and_every_snapshot_adds_up(eager_switc
     def record():
         for _ in range(rounds):
             statistics.record_run(3, RUN)
-            statistics.record_success(3, 100, 5, RUN)
+            statistics.record_successes(3, [100], 5, RUN)
             statistics.record_failure(7, FailureReason.OTHER)
 
     workers = [threading.Thread(target=record) for _ in range(threads)]

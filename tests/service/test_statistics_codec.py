@@ -14,7 +14,7 @@ def statistics():
     for rows, factor in ((16, 1), (2, 10), (2, 10)):
         durations = RunDurations(input_ns=factor, infer_ns=2 * factor, output_ns=3 * factor)
         recorder.record_run(rows, durations)
-        recorder.record_success(rows, 1000, 100, durations)
+        recorder.record_successes(rows, [1000], 100, durations)
     recorder.record_failure(77, FailureReason.BACKEND)
     return recorder.snapshot()
 

@@ -232,7 +232,7 @@ def test_latency_lands_in_the_bucket_that_holds_it():
         from service.model_statistics import RunDurations
 
         for total_ms in (0.4, 0.5, 3, 70_000):
-            statistics.record_success(1, int(total_ms * 1e6), 0, RunDurations(0, 0, 0))
+            statistics.record_successes(1, [int(total_ms * 1e6)], 0, RunDurations(0, 0, 0))
         buckets = {
             float(key[1]): value
             for key, value in samples(served).items()
