@@ -242,7 +242,7 @@ class DataPlane:
                     each.place, each.size, each.received_ns, record.result(each, outputs, None, started)
                 )
         inferences[0].plan.served.statistics.record_successes(
-            record.size,
+            sum([each.size for each in inferences]),
             [now_ns - each.received_ns for each in inferences],
             int(sum([started - each.queued_at for each in inferences]) * 1e9),
             RunDurations(record.compute_input_ns, record.compute_infer_ns, record.compute_output_ns),

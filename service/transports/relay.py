@@ -66,8 +66,10 @@ class Relay(Generic[Items]):
                     self._end()
                     return
                 errand = self._take(received)
+                del received  # it may be large, and the next one may be long in coming
                 if errand is not None:
                     self._run(errand)
+                    del errand
 
     def _run(self, errand: Errand) -> None:
         with self._lock:

@@ -1,5 +1,6 @@
 import queue
 import threading
+import weakref
 
 import pytest
 
@@ -46,6 +47,27 @@ def errand(source):
     done = queue.Queue()
     source.items.put(lambda: done.put(threading.current_thread()))
     return done.get(timeout=WAIT_S)
+
+
+class Large:
+    """Something that was received, which is an errand as well if it can be called."""
+
+
+class LargeErrand(Large):
+    def __call__(self):
+        pass
+
+
+@pytest.mark.usefixtures("relay")
+@pytest.mark.parametrize("kind", [Large, LargeErrand])
+def test_nothing_is_kept_of_what_was_received_while_nothing_comes(source, kind):
+    gone = threading.Event()
+    large = kind()
+    weakref.finalize(large, gone.set)
+    source.items.put(large)
+    del large
+
+    assert gone.wait(WAIT_S)
 
 
 @pytest.mark.usefixtures("relay")
