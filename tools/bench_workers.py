@@ -13,18 +13,19 @@ import argparse
 import itertools
 import statistics
 import sys
-import threading
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Final
 
 import numpy as np
 
 from batching import Task, TaskResult
+from batching.burst import Burst
 from protos.model_config_pb2 import ModelConfig
 from service import saved_model
 from service.loading import VersionLoader
@@ -70,12 +71,16 @@ class Figures:
 
 
 class Callers:
-    """Callers who ask again as soon as they are answered."""
+    """Callers who ask again as soon as they are answered.
+
+    As in the server one thread, here the calling one, takes what was asked meanwhile, submits it together and runs what
+    is quick itself.
+    """
 
     def __init__(self, version: ModelVersion, signature: str, load: Load) -> None:
         self._version = version
         self._served = version.signatures[signature]
-        self._rows = load.rows
+        self._load = load
         random = np.random.default_rng(0)
         specs = self._served.signature.inputs
         self._inputs = {spec.name: random_values(spec.datatype, _shape(spec, load.rows), random) for spec in specs}
@@ -83,46 +88,54 @@ class Callers:
         self._key = (version.name, version.version, signature, shapes)
         self._outputs = tuple(spec.name for spec in self._served.signature.outputs)
         self._times_s: list[float] = []
-        self._until = 0.0
-        self._asking = load.callers
-        self._all_stopped = threading.Event()
-        self._lock = threading.Lock()
+        self._answered: SimpleQueue[BaseException | None] = SimpleQueue()
 
     def measure(self, seconds: float) -> Figures:
-        """Ask for so long."""
+        """Ask for so long.
+
+        Raises:
+            BaseException: what a run failed with.
+        """
         cpu_s, started = time.process_time(), time.perf_counter()
         before = self._version.statistics().execution_count
-        self._until = started + seconds
-        for _ in range(self._asking):
-            self._ask()
-        self._all_stopped.wait()
+        self._ask(self._load.callers, started + seconds)
         elapsed_s, cpu_s = time.perf_counter() - started, time.process_time() - cpu_s
-        rows = len(self._times_s) * self._rows
+        rows = len(self._times_s) * self._load.rows
         p50_s, p99_s = np.percentile(self._times_s, [50, 99])
         runs = self._version.statistics().execution_count - before
         return Figures(rows / elapsed_s, float(p50_s), float(p99_s), cpu_s / rows, rows / runs)
 
-    def _ask(self) -> None:
+    def _ask(self, callers: int, until: float) -> None:
+        burst = Burst()
+        asking = free = callers
+        while asking:
+            for _ in range(free):
+                self._submit(burst)
+            burst.run()
+            free = self._wait()
+            if time.perf_counter() >= until:
+                asking -= free
+                free = 0
+
+    def _wait(self) -> int:
+        """Wait for an answer; return how many there are."""
+        number = 0
+        while not number or not self._answered.empty():
+            error = self._answered.get()
+            if error is not None:
+                raise error
+            number += 1
+        return number
+
+    def _submit(self, burst: Burst) -> None:
         begun = time.perf_counter()
 
         def done(_task: Task, result: TaskResult) -> None:
-            if result.error is not None:
-                raise result.error
-            now = time.perf_counter()
-            self._times_s.append(now - begun)
-            if now < self._until:
-                self._ask()
-            else:
-                self._stop()
+            self._times_s.append(time.perf_counter() - begun)
+            self._answered.put(result.error)
 
-        options = self._served.options
-        self._version.scheduler.submit(Task(self._key, self._rows, self._inputs, self._outputs, options, done))
-
-    def _stop(self) -> None:
-        with self._lock:
-            self._asking -= 1
-            if not self._asking:
-                self._all_stopped.set()
+        task = Task(self._key, self._load.rows, self._inputs, self._outputs, self._served.options, done)
+        burst.submit(self._version.scheduler, task)
 
 
 def _shape(spec: TensorSpec, rows: int) -> list[int]:
