@@ -23,7 +23,7 @@ class Stored(Protocol):
         """Return the number of bytes."""
         ...
 
-    def read(self) -> bytes:
+    def read(self) -> bytes | memoryview:
         """Return the bytes. Raises InvalidArgumentError when they are no longer there."""
         ...
 
@@ -173,7 +173,7 @@ def decode(datatype: Datatype, shape: tuple[int, ...], data: bytes | memoryview 
     if datatype is not BYTES:
         return decode_fixed(datatype, shape, data)
     # Elements are bytes of their own, cut out of bytes.
-    return decode_bytes(shape, bytes(data) if isinstance(data, bytes | memoryview) else data.read())
+    return decode_bytes(shape, bytes(data if isinstance(data, bytes | memoryview) else data.read()))
 
 
 def encode_view(array: np.ndarray) -> memoryview:

@@ -38,7 +38,7 @@ class Region(Protocol):
         """How many bytes were registered, at least one."""
         ...
 
-    def read(self, offset: int, size: int) -> bytes:
+    def read(self, offset: int, size: int) -> bytes | memoryview:
         """Copy bytes out of it. Raises InvalidArgumentError when the memory is no longer there."""
         ...
 
@@ -208,7 +208,7 @@ class Window:
     def __len__(self) -> int:
         return self.byte_size
 
-    def read(self) -> bytes:
+    def read(self) -> bytes | memoryview:
         """Copy all of it out."""
         return self.region.read(self.offset, self.byte_size)
 

@@ -2,7 +2,7 @@
 
 The obvious way, a mapping, would be deadly: when a client shrinks the object after it was registered, or when
 ``/dev/shm`` is full (64 MB in a container unless more is asked for) and a page was never written, the kernel ends a
-process that touches the page with SIGBUS. ``pread`` and ``pwrite`` report the same as a short count or an error. They
+process that touches the page with SIGBUS. ``preadv`` and ``pwrite`` report the same as a short count or an error. They
 cost one copy more than a mapping that is read in place and about 1.7 times a copy out of one (15 MB: 3.8 ms against
 2.2 ms, in: 4.3 ms against 2.3 ms), and they release the interpreter's lock. A private copy is needed anyway: a client
 that changed its memory between check and run could else break what was checked, such as the lengths of BYTES elements.
@@ -15,6 +15,7 @@ import os
 import stat
 from typing import Final
 
+from service import aligned
 from service.errors import InternalError, InvalidArgumentError
 
 DIRECTORY: Final = "/dev/shm"  # noqa: S108 - where Linux keeps POSIX shared memory
@@ -83,8 +84,8 @@ class SystemRegion:
         if self.offset % mmap.PAGESIZE:
             raise InvalidArgumentError(f"{what}: offset {self.offset} is no multiple of the page size {mmap.PAGESIZE}")
 
-    def read(self, offset: int, size: int) -> bytes:
-        """Copy bytes out of the region.
+    def read(self, offset: int, size: int) -> memoryview:
+        """Copy bytes out of the region, into memory that TensorFlow takes as it is.
 
         Raises:
             InvalidArgumentError: the object was shrunk meanwhile, or is mostly a hole.
@@ -95,16 +96,15 @@ class SystemRegion:
                 f"{size} bytes of shared memory region '{self.name}' were never written, at least in part; so many are "
                 "read only when all of them are there"
             )
-        position = self.offset + offset
-        end = position + size
-        parts = []
-        while position < end:
-            part = os.pread(self._descriptor, min(end - position, _MAX_CALL_BYTES), position)
-            if not part:
+        data = aligned.allocate(size).data
+        filled = 0
+        while filled < size:
+            part = data[filled : filled + _MAX_CALL_BYTES]
+            read = os.preadv(self._descriptor, [part], self.offset + offset + filled)
+            if not read:
                 raise InvalidArgumentError(self._shrunk())
-            parts.append(part)
-            position += len(part)
-        return b"".join(parts)
+            filled += read
+        return data.toreadonly()
 
     def write(self, offset: int, data: memoryview) -> None:
         """Copy bytes into the region.

@@ -43,6 +43,7 @@ LAYERS = [
         "wire",
         "tracing",
         "timed_steps",
+        "aligned",
     },
     {
         *("signature", "parameters", "raw_tensor", "layouts", "status", "shared_memory", "system_region"),

@@ -10,7 +10,7 @@ from service.devices import CPU, Device, DeviceKind
 from service.errors import LoadError
 from service.optimizations import Optimizations, Xla
 from service.saved_model.device_memory import gpu_options, limit_eager_execution, reported_gpus
-from service.saved_model.memory import freeze_objects
+from service.saved_model.memory import freeze_objects, keep_freed_memory
 from service.saved_model.model_errors import shorten
 from service.saved_model.process import chosen
 
@@ -39,6 +39,7 @@ def prepare_tensorflow() -> None:
             except (tf.errors.OpError, OSError) as error:
                 raise LoadError(f"{library}: the op library cannot be loaded: {shorten(str(error))}") from error
         freeze_objects()
+        keep_freed_memory()
         _loaded.append(True)
 
 

@@ -4,10 +4,12 @@ import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import tensorflow as tf
 
+from service import aligned
 from service.errors import InvalidArgumentError
 from service.saved_model.prepared_callable import Prepared, prepare
 from service.saved_model.signature_defs import BoundSignature
@@ -15,6 +17,10 @@ from service.signature import Effect
 
 MOST_CALLABLES = 16
 """Sets of outputs of one signature that stay prepared; the one not used for longest goes."""
+
+
+_LARGE_BYTES: Final = 1 << 20
+"""The copy of an input that is smaller takes no longer than handing over the interpreter's lock may."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +84,10 @@ class SignatureRunner:
                     f"the inputs {names[0]!r} and {other!r} are one tensor of the model and must have the same value"
                 )
         # A variable may take over the memory of the array that is assigned to it, and the caller may reuse that memory.
-        return value.copy() if self._copies_inputs else value
+        if self._copies_inputs:
+            return value.copy()
+        # TensorFlow would copy it, and hold the interpreter's lock meanwhile.
+        return aligned.copy(value) if value.nbytes >= _LARGE_BYTES and not _fits_as_it_is(value) else value
 
     def _plan(self, outputs: frozenset[str]) -> _Plan:
         """Return the plan for a set of outputs; to prepare one takes long and must not hold up those that are there."""
@@ -131,6 +140,10 @@ def _same(one: np.ndarray, other: np.ndarray) -> bool:
     if one.dtype == object:
         return bool(one.tolist() == other.tolist())
     return one.tobytes() == other.tobytes()
+
+
+def _fits_as_it_is(value: np.ndarray) -> bool:
+    return value.dtype == object or aligned.is_aligned(value)
 
 
 def _as_array(value: object) -> np.ndarray:

@@ -5,8 +5,10 @@ import os
 import socket
 import uuid
 
+import numpy as np
 import pytest
 
+from service import aligned
 from service.errors import InternalError, InvalidArgumentError
 from service.system_region import SystemRegion
 from tests.memory_objects import DIRECTORY, memory_objects
@@ -147,6 +149,14 @@ def test_what_is_read_is_what_the_client_wrote_last(region):
         memory.write_bytes(text, offset=PAGE)
 
         assert opened.read(0, 3) == text
+
+
+@pytest.mark.parametrize("offset", [0, 5])
+def test_what_is_read_lies_where_tensorflow_takes_it_as_it_is(region, offset):
+    data = region[0].read(offset, PAGE)
+
+    assert aligned.is_aligned(np.frombuffer(data, np.uint8))
+    assert data.readonly
 
 
 def test_nothing_is_read_or_written_for_no_bytes(region):

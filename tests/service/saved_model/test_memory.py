@@ -161,3 +161,23 @@ print(before, one, six, rss_mb())
     assert one - before > 100, "the copy is there"
     assert six - one < 25
     assert after - before < 25
+
+
+def test_what_requests_of_megabytes_free_is_there_for_the_next_ones(tmp_path):
+    program = """
+import resource
+servable = load(sys.argv[1])
+
+def new_pages():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(5):
+        blocks = [bytes(15_000_000) for _ in range(8)]
+        del blocks
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+new_pages()
+print(new_pages())
+"""
+    (pages,) = measure(program, export_weights(tmp_path / "small", 1, as_constants=False))
+
+    assert pages < 5 * 8 * 15_000_000 / 4096 / 4

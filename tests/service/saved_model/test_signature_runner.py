@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
+from service import aligned
 from service.errors import InternalError, InvalidArgumentError
 from service.saved_model.signature_runner import MOST_CALLABLES
 from tests.service.saved_model.plain_tensorflow import assert_same
@@ -31,6 +32,25 @@ def test_an_input_that_no_output_needs_is_taken(served):
 
 def test_a_tensor_inside_the_graph_may_be_an_input(served):
     assert_same(served("tensors").run("inner", {"y": X}, ["z"]), {"z": X + 1})
+
+
+@pytest.mark.parametrize("offset", [0, 16, 61])
+def test_a_large_input_may_lie_anywhere_and_stays_as_it_is(offset, served):
+    memory = aligned.allocate(4_800_000 + 61)
+    x = np.frombuffer(memory[offset : offset + 4_800_000], np.float32).reshape(-1, 4)
+    x[:] = np.arange(x.size, dtype=np.float32).reshape(x.shape) % 1000
+    before = x.copy()
+
+    answer = served("tensors").run("echo", {"x": x}, ["y"])
+
+    np.testing.assert_array_equal(answer["y"], before * 2)
+    np.testing.assert_array_equal(x, before)
+
+
+def test_a_large_input_may_have_gaps(served):
+    x = np.arange(4_000_000, dtype=np.float32).reshape(-1, 8)[:, ::2]
+
+    np.testing.assert_array_equal(served("tensors").run("echo", {"x": x}, ["y"])["y"], x * 2)
 
 
 def test_two_inputs_of_one_placeholder_take_equal_values(served):
