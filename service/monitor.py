@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, TypeAlias
 
 import service
 from service.allocator import FreeMemory, GlibcHeap
@@ -23,6 +23,9 @@ from service.status_page.trial import Trial
 from service.transports.health import Health
 from service.transports.health_server import HealthServer
 from service.watchdog import Watchdog, stuck_runs
+
+Problems: TypeAlias = Callable[[float], Sequence[str]]
+"""Returns what is wrong with something, a line each, given for how many seconds it may do nothing; 0 means any."""
 
 _LONGEST_PERIOD_S: Final = 5.0
 _LOOKS_PER_TIMEOUT: Final = 4
@@ -64,11 +67,12 @@ class Monitor:
         return self._is_live
 
     @contextlib.contextmanager
-    def running(self, addresses: Sequence[str] = ()) -> Iterator[None]:
+    def running(self, addresses: Sequence[str] = (), problems: Problems = lambda _: ()) -> Iterator[None]:
         """Show the server during the block.
 
         Args:
             addresses: where it takes gRPC calls.
+            problems: what the transport finds wrong, see ``Transport.problems``.
 
         Raises:
             OSError: an address cannot be bound.
@@ -76,7 +80,7 @@ class Monitor:
         self._health.set_live(live=True)
         with contextlib.ExitStack() as opened:
             self._open_ports(opened, addresses)
-            opened.enter_context(contextlib.closing(self._watch(asyncio.get_running_loop())))
+            opened.enter_context(contextlib.closing(self._watch(asyncio.get_running_loop(), problems)))
             yield
 
     def _open_ports(self, opened: contextlib.ExitStack, addresses: Sequence[str]) -> None:
@@ -112,7 +116,7 @@ class Monitor:
             metrics=partial(render, registry) if self._settings.allow_metrics else None,
         )
 
-    def _watch(self, loop: asyncio.AbstractEventLoop) -> Watchdog:
+    def _watch(self, loop: asyncio.AbstractEventLoop, transport_problems: Problems) -> Watchdog:
         timeout_s = self._settings.stuck_run_timeout
         period_s = min(_LONGEST_PERIOD_S, timeout_s / _LOOKS_PER_TIMEOUT) if timeout_s else _LONGEST_PERIOD_S
         self._beat_at = time.monotonic()
@@ -121,7 +125,7 @@ class Monitor:
         def look() -> list[str]:
             loop.call_soon_threadsafe(self._beat)
             free_memory.look(time.monotonic(), time.process_time())
-            problems = stuck_runs(self._repository.loaded_versions(), timeout_s)
+            problems = [*stuck_runs(self._repository.loaded_versions(), timeout_s), *transport_problems(timeout_s)]
             if timeout_s and time.monotonic() - self._beat_at > timeout_s + period_s:
                 problems.append(f"the thread that takes calls does nothing for more than {timeout_s:g} s")
             return problems

@@ -133,7 +133,7 @@ class Server:
         configure_runtime(self._repository.configurations(), self._settings)
         log_memory()
         transport = make_transport(self._servicer, self._health, self._settings, self._access)
-        with self._monitor.running(transport.addresses):
+        with self._monitor.running(transport.addresses, transport.problems):
             await self._serve(transport, sources)
 
     async def _serve(self, transport: Transport, sources: list[ModelSource]) -> None:

@@ -42,6 +42,16 @@ class Transport(Protocol):
         """Refuse new calls; return when those taken are answered, or after ``grace_s`` seconds."""
         ...
 
+    def problems(self, timeout_s: float) -> list[str]:
+        """Return what is wrong with the threads that take calls, a line each, in words that stay while it lasts.
+
+        May be called from any thread. A transport that takes them in the event loop alone has nothing to tell.
+
+        Args:
+            timeout_s: how long they may do nothing, in seconds; 0 means as long as they like.
+        """
+        ...
+
     def abandon(self) -> None:
         """Tell all who wait for an inference that they wait in vain, so that a ``stop`` under way returns."""
         ...

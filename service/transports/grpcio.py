@@ -117,6 +117,10 @@ class GrpcioTransport:
         await asyncio.sleep(notice_s)
         await self._server.stop(grace_s - notice_s)
 
+    def problems(self, timeout_s: float) -> list[str]:  # noqa: ARG002 - as the other transport has it
+        """Return nothing: calls are taken in the event loop, which the server watches itself."""
+        return []
+
     def abandon(self) -> None:
         """Tell all who wait for an inference that they wait in vain, so that a ``stop`` under way returns.
 

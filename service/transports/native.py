@@ -7,9 +7,10 @@ it, on a Unix socket that only this user can reach. docs/native-transport.md tel
 import asyncio
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from grpc_health.v1 import health_pb2
 
@@ -21,6 +22,7 @@ from service.transports.channel_options import channel_options
 from service.transports.grpcio import SERVICE_NAME, GrpcioTransport
 from service.transports.health import HEALTH_SERVICE_NAME, Health
 from service.transports.native_front import Front, Method
+from service.transports.relay import Relay
 
 _NOTICE_S: Final = 0.2
 """How long new calls are refused by name before the connections are closed, and how long the last bytes may take."""
@@ -116,6 +118,12 @@ class NativeTransport:
         await self._send_all(ends_at)
         await asyncio.to_thread(self._close)
 
+    def problems(self, timeout_s: float) -> list[str]:
+        """Return what is wrong with the threads that receive calls, as ``Transport`` says."""
+        return [
+            f"{front.address}: {problem}" for front in self._fronts if (problem := _problem(front.relay, timeout_s))
+        ]
+
     def abandon(self) -> None:
         """Tell all who wait for an inference that they wait in vain, so that a ``stop`` under way returns."""
         self._behind.abandon()
@@ -141,6 +149,15 @@ async def _until(holds: Callable[[], bool], ends_at: float) -> None:
     loop = asyncio.get_running_loop()
     while not holds() and loop.time() < ends_at:  # noqa: ASYNC110 - see above
         await asyncio.sleep(_LOOK_S)
+
+
+def _problem(relay: Relay[Any], timeout_s: float) -> str | None:
+    if not relay.is_alive:
+        return "a thread that receives calls has died"
+    busy_since = relay.busy_since
+    if timeout_s and busy_since is not None and time.monotonic() - busy_since > timeout_s:
+        return f"no thread receives calls for more than {timeout_s:g} s"
+    return None
 
 
 def _front_options(settings: Settings) -> dict[str, int | bool]:

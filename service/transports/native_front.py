@@ -132,6 +132,11 @@ class Front:
     def __repr__(self) -> str:
         return f"<Front {self.address}: {len(self._calls)} calls{', refusing' if self._refuses else ''}>"
 
+    @property
+    def relay(self) -> Relay[Any]:
+        """The threads that receive, for those who watch them."""
+        return self._relay
+
     def start(self, fallback: str) -> None:
         """Start to take calls; ``fallback`` is the path of the socket of the server behind this one."""
         self._front.set_fallback(fallback)

@@ -40,17 +40,28 @@ class Relay(Generic[Items]):
         self._has_started = False
         self._has_ended = False
         self._errand_since: float | None = None
+        self._busy_since: float | None = None
         self._busy_until = 0.0
         self._is_watched = True  # by a thread that looks every so often
         self._threads: Final = [
             threading.Thread(target=self._work, name=f"{name}-{index}", daemon=True) for index in range(2)
         ]
 
+    @property
+    def busy_since(self) -> float | None:
+        """Since when nobody receives, as the monotonic clock tells it; None while somebody does."""
+        return self._busy_since
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether both threads run, or have not begun yet, or ended when they should."""
+        return not self._has_started or self._has_ended or all(thread.is_alive() for thread in self._threads)
+
     def start(self) -> None:
         """Start to receive."""
-        self._has_started = True
         for thread in self._threads:
             thread.start()
+        self._has_started = True
 
     def join(self) -> None:
         """Wait until ``receive`` has told the end, but for no errand; at once if the threads were never started."""
@@ -61,10 +72,12 @@ class Relay(Generic[Items]):
     def _work(self) -> None:
         while self._wait_for_turn():
             while self._has_turn():
+                self._busy_since = None
                 received = self._receive()
                 if received is None:
                     self._end()
                     return
+                self._busy_since = time.monotonic()
                 errand = self._take(received)
                 del received  # it may be large, and the next one may be long in coming
                 if errand is not None:

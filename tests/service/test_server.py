@@ -16,9 +16,10 @@ from tritonclient.grpc import aio as triton
 from tritonclient.utils import InferenceServerException
 
 from service import server
-from service.errors import LoadError
+from service.errors import LoadError, UnavailableError
 from service.repository import Repository
 from service.server import Server
+from service.servicer import Servicer
 from service.settings import Settings
 
 WAIT_S = 30
@@ -108,6 +109,33 @@ def test_probes_over_http_tell_every_state_of_the_server(unservable, tmp_path, c
     asyncio.run(main())
     with pytest.raises(ConnectionRefusedError):
         statuses(caplog)
+
+
+def test_server_is_not_live_while_the_threads_that_receive_calls_hang(unservable, tmp_path, monkeypatch, caplog):
+    caplog.set_level(logging.INFO, "service")
+    released = threading.Event()
+    monkeypatch.setattr(Servicer, "infer", lambda *_: _hang(released))
+
+    async def main():
+        options = {"transport": "native", "exit_on_error": False, "stuck_run_timeout": 0.1}
+        async with running(unservable, tmp_path / "socket", **options) as (_, client):
+            call = asyncio.create_task(client.infer("onnx", []))
+            while (await asyncio.to_thread(statuses, caplog))[0] == 200:
+                pass
+            assert re.search(r"not live: unix:\S+/socket: no thread receives calls for more than 0.1 s", caplog.text)
+            released.set()
+            with pytest.raises(InferenceServerException, match="it hung"):
+                await call
+            while (await asyncio.to_thread(statuses, caplog))[0] == 503:
+                pass
+            terminate()
+
+    asyncio.run(main())
+
+
+def _hang(released):
+    assert released.wait(WAIT_S)
+    raise UnavailableError("it hung")
 
 
 def test_server_answers_during_the_drain_delay_and_a_second_signal_cuts_it_short(unservable, tmp_path):

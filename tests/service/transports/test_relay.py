@@ -1,5 +1,6 @@
 import queue
 import threading
+import time
 import weakref
 
 import pytest
@@ -120,3 +121,79 @@ def test_the_end_is_told_though_an_errand_hangs(source):
 
 def test_a_relay_that_was_never_started_needs_no_end(source):
     Relay("relay", source.receive, lambda item: item).join()
+
+
+# For those who watch. ------------------------------------------------------------------------------------------------
+
+
+def wait_until(holds):
+    deadline = time.monotonic() + WAIT_S
+    while not holds():
+        assert time.monotonic() < deadline
+
+
+@pytest.mark.parametrize("where", ["taking", "errand"])
+def test_it_tells_since_when_nobody_receives(source, where):
+    held, released = threading.Semaphore(0), threading.Event()
+
+    def hang():
+        held.release()
+        assert released.wait(WAIT_S)
+
+    relay = Relay("relay", source.receive, lambda item: item() if where == "taking" else item)
+    assert relay.busy_since is None
+    relay.start()
+    began = time.monotonic()
+    hanging = 1 if where == "taking" else 2  # while one runs an errand, the other one receives
+    for _ in range(hanging):
+        source.items.put(hang)
+        assert held.acquire(timeout=WAIT_S)
+    wait_until(lambda: relay.busy_since is not None)
+    assert began <= relay.busy_since <= time.monotonic()
+    released.set()
+    wait_until(lambda: relay.busy_since is None)
+    source.items.put(None)
+    relay.join()
+
+    assert relay.busy_since is None
+
+
+def test_one_that_hangs_while_the_other_receives_holds_up_nobody(relay, source):
+    held, released = threading.Event(), threading.Event()
+
+    def hang():
+        held.set()
+        assert released.wait(WAIT_S)
+
+    source.items.put(hang)
+    assert held.wait(WAIT_S)
+    wait_until(lambda: relay.busy_since is None)
+    assert relay.is_alive
+    released.set()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_thread_that_died_is_told(source):
+    def fail():
+        raise RuntimeError("a defect")
+
+    relay = Relay("relay", source.receive, lambda item: item)
+    assert relay.is_alive
+    relay.start()
+    assert relay.is_alive
+    source.items.put(fail)
+    wait_until(lambda: not relay.is_alive)
+    errand(source)  # the other one goes on
+    source.items.put(None)
+    relay.join()
+
+
+def test_threads_that_ended_when_they_should_have_not_died(source):
+    relay = Relay("relay", source.receive, lambda item: item)
+    relay.start()
+    source.items.put(None)
+    relay.join()
+    for thread in relay._threads:
+        thread.join(WAIT_S)
+
+    assert relay.is_alive
