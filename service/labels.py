@@ -5,6 +5,7 @@ from pathlib import Path, PurePath
 
 from service.completed_config import CompletedConfig
 from service.errors import LoadError
+from service.plain_files import refuse_other_than_file
 
 Labels = tuple[bytes, ...]
 """The label of each index from 0 on. Labels are passed on as they are, in whatever encoding."""
@@ -22,7 +23,7 @@ def read_labels(config: CompletedConfig, directory: Path, *, model: str) -> dict
         By signature and output: the labels.
 
     Raises:
-        LoadError: a file cannot be read, or its path leaves the model's directory; names it.
+        LoadError: a file cannot be read or is none, or its path leaves the model's directory; names it.
     """
     files: dict[str, Labels] = {}
     for filename in {name for names in config.label_filenames.values() for name in names.values()}:
@@ -39,6 +40,7 @@ def _read(filename: str, directory: Path, model: str) -> Labels:
     # Links inside the directory are the operator's own, and how Kubernetes mounts files.
     if PurePath(filename).is_absolute() or ".." in PurePath(filename).parts:
         raise LoadError(f"model '{model}': label_filename '{filename}' must lie in the model's directory {directory}")
+    refuse_other_than_file(path, f"model '{model}': the label file ")
     try:
         lines = path.read_bytes().split(b"\n")
     except (OSError, ValueError) as error:

@@ -151,8 +151,13 @@ def find_model(directory: Path, name: str, config_name: str | None = None) -> Mo
 
 
 def _find_config(directory: Path, config_name: str | None) -> Path | None:
-    candidates = [directory / CUSTOM_CONFIGS / f"{config_name}.pbtxt"] if config_name else []
-    return next((path for path in (*candidates, directory / CONFIG_FILE) if path.is_file()), None)
+    """Return the configuration's place if anything is there; whoever reads it refuses what is no file."""
+    if config_name:
+        chosen = directory / CUSTOM_CONFIGS / f"{config_name}.pbtxt"
+        if chosen.exists() and not chosen.is_dir():
+            return chosen
+    usual = directory / CONFIG_FILE
+    return usual if usual.exists() else None
 
 
 def empty_model(directory: Path, name: str, config_path: Path | None = None) -> ModelSource:

@@ -10,6 +10,7 @@ from google.protobuf.message import Message
 
 from protos.model_config_pb2 import ModelConfig, ModelInput, ModelInstanceGroup, ModelOptimizationPolicy, ModelOutput
 from service.errors import LoadError
+from service.plain_files import refuse_other_than_file
 
 PLATFORM: Final = "tensorflow_savedmodel"
 BACKEND: Final = "tensorflow"
@@ -46,6 +47,7 @@ def read_config(path: Path) -> ModelConfig:
     Raises:
         LoadError: the file cannot be read, or is not the text of a ModelConfig; names the line and the column.
     """
+    refuse_other_than_file(path)
     return parse_file(path, ModelConfig())
 
 

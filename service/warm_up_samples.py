@@ -17,6 +17,7 @@ from service import raw_tensor
 from service.completed_config import CompletedConfig
 from service.datatypes import BYTES, Datatype
 from service.errors import InvalidArgumentError, LoadError
+from service.plain_files import refuse_other_than_file
 from service.signature import Signature, TensorSpec
 from service.synthetic_inputs import random_values, zeros
 
@@ -146,6 +147,7 @@ def _read_file(directory: Path, name: str, place: str) -> bytes:
     if not name or PurePath(name).is_absolute() or ".." in PurePath(name).parts:
         raise LoadError(f"{place}: input_data_file '{name}' must lie in {directory}")
     path = directory / name
+    refuse_other_than_file(path, f"{place}: ")
     try:
         size = path.stat().st_size
         if size > MAX_SAMPLE_BYTES:

@@ -9,6 +9,7 @@ from tensorflow.core.protobuf.rewriter_config_pb2 import RewriterConfig
 from service.devices import CPU, Device, DeviceKind
 from service.errors import LoadError
 from service.optimizations import Optimizations, Xla
+from service.plain_files import refuse_other_than_file
 from service.saved_model.device_memory import gpu_options, limit_eager_execution, reported_gpus
 from service.saved_model.memory import freeze_objects, keep_freed_memory
 from service.saved_model.model_errors import shorten
@@ -25,7 +26,7 @@ def prepare_tensorflow() -> None:
     """Apply the settings that need TensorFlow; the first call does it.
 
     Raises:
-        LoadError: an op library cannot be loaded, or the chosen devices are not there.
+        LoadError: an op library cannot be loaded or is no file, or the chosen devices are not there.
     """
     with _lock:
         if _loaded:
@@ -34,6 +35,7 @@ def prepare_tensorflow() -> None:
         tf.get_logger().setLevel(options.log_level)
         limit_eager_execution(options, available_gpus())
         for library in options.op_libraries:
+            refuse_other_than_file(library, "the op library ")
             try:
                 tf.load_op_library(str(library))
             except (tf.errors.OpError, OSError) as error:

@@ -1,25 +1,14 @@
-"""Refuses pipes and other things in the place of a SavedModel's files, before anything opens them.
-
-Whoever opens a named pipe waits for a writer, perhaps for ever, and a load cannot be stopped.
-"""
+"""The files that a load of a SavedModel would open, none of which may be a pipe or the like."""
 
 import os
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from service.errors import LoadError
+from service.plain_files import refuse_other_than_file
 
 _GRAPH_FILES: Final = ("saved_model.pb", "saved_model.pbtxt", "saved_model.cpb", "fingerprint.pb")
 _CHECKPOINT_FILES: Final = ("variables/variables.index", "variables/variables.data-*")
-_KINDS: Final = {
-    stat.S_IFDIR: "directory",
-    stat.S_IFIFO: "named pipe",
-    stat.S_IFSOCK: "socket",
-    stat.S_IFCHR: "device",
-    stat.S_IFBLK: "device",
-}
 
 
 def refuse_special_files(path: Path) -> None:
@@ -31,12 +20,7 @@ def refuse_special_files(path: Path) -> None:
         LoadError: one is a directory, a named pipe, a socket or a device.
     """
     for file in _files_to_open(path):
-        try:
-            kind = _KINDS.get(stat.S_IFMT(file.stat().st_mode))
-        except OSError:
-            continue
-        if kind is not None:
-            raise LoadError(f"{file}: is a {kind}, not a file")
+        refuse_other_than_file(file)
 
 
 def _files_to_open(path: Path) -> Iterator[Path]:

@@ -46,12 +46,17 @@ def bind_socket(path):
 KINDS = {"named pipe": os.mkfifo, "socket": bind_socket, "directory": os.mkdir}
 
 
-def start(site):
-    """Load all models, but wait for it no longer than a load that is not stuck can take."""
-    loads = threading.Thread(target=site.start, daemon=True)
+def within_time(do):
+    """Do something that loads, but wait for it no longer than a load that is not stuck can take."""
+    loads = threading.Thread(target=do, daemon=True)
     loads.start()
     loads.join(WAIT_S)
     assert not loads.is_alive(), "the load is stuck"
+
+
+def start(site):
+    """Load all models, if that ends."""
+    within_time(site.start)
 
 
 def assert_fails(site, *told):
@@ -72,6 +77,61 @@ def test_what_is_no_file_is_a_load_error_that_names_it_and_is_not_opened(site, k
     start(site)
 
     assert_fails(site, f"{place}: is a {kind}, not a file")
+
+
+CONFIG = "max_batch_size: 2"
+LABELS = 'output { name: "y" data_type: TYPE_FP32 dims: 3 label_filename: "labels.txt" }'
+SAMPLES = """
+    signatures { key: "serving_default" value { model_warmup {
+        name: "one" inputs { key: "x" value { data_type: TYPE_FP32 dims: 4 input_data_file: "sample" } }
+    } } }
+"""
+BESIDE = [("config.pbtxt", CONFIG, CONFIG), ("labels.txt", LABELS, "none"), ("warmup/sample", SAMPLES, bytes(16))]
+"""Files beside the versions, a configuration that has them read, and what a good one holds."""
+FILES = [file for file, _, _ in BESIDE]
+
+
+@pytest.mark.parametrize(("file", "config"), [(file, config) for file, config, _ in BESIDE], ids=FILES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_so_is_what_is_no_file_beside_the_versions(site, kind, file, config):
+    site.put(config=config)
+    place = site.root / "clip" / file
+    place.parent.mkdir(exist_ok=True)
+    place.unlink(missing_ok=True)
+    KINDS[kind](place)
+    start(site)
+
+    assert f"{place}: is a {kind}, not a file" in " ".join(site.log())
+    assert site.states() != served(1)
+
+
+@pytest.mark.parametrize(("file", "config", "content"), BESIDE, ids=FILES)
+def test_pipe_that_took_the_place_of_a_file_does_not_hold_up_the_poll(site, file, config, content):
+    site.put(config=config)
+    site.write(f"clip/{file}", content)
+    site.poll()
+    assert site.states() == served(1)
+    place = site.root / "clip" / file
+    place.unlink()
+    os.mkfifo(place)
+    if place.name != "config.pbtxt":
+        site.write("clip/config.pbtxt", f"{config}\n# changed")
+    within_time(site.poll)
+
+    assert f"{place}: is a named pipe, not a file" in " ".join(site.log())
+    assert site.answer() == 1  # what was loaded before goes on to serve
+
+
+@pytest.mark.parametrize("kind", ["named pipe", "socket"])
+def test_configuration_of_a_chosen_name_that_is_no_file_is_a_load_error_too(site, kind):
+    site.places = ModelPlaces([site.root], config_name="large")
+    site.put(config=CONFIG)
+    place = site.root / "clip/configs/large.pbtxt"
+    place.parent.mkdir()
+    KINDS[kind](place)
+    start(site)
+
+    assert f"{place}: is a {kind}, not a file" in " ".join(site.log())
 
 
 @pytest.mark.parametrize("file", ["fingerprint.pb", "assets/words.txt"])

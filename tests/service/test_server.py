@@ -1,15 +1,17 @@
-"""The life of a server in this process, with models that need no TensorFlow."""
+"""The life of a server in this process, where it can be with models that need no TensorFlow."""
 
 import asyncio
 import http.client
 import logging
 import os
 import re
+import shutil
 import signal
 import threading
 from contextlib import asynccontextmanager, closing
 
 import grpc
+import numpy as np
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from tritonclient.grpc import aio as triton
@@ -78,6 +80,47 @@ def test_server_goes_on_without_the_model_where_the_options_say_so_and_is_not_re
             terminate()
 
     asyncio.run(main())
+
+
+@pytest.fixture
+def half_servable(unservable, export):
+    """The same, and beside it two models that load, one before it and one after it."""
+    for name in ("clip", "piano"):
+        shutil.copytree(export("module"), unservable / name / "1")
+    return unservable
+
+
+def test_exit_on_error_ends_the_start_when_one_model_of_several_fails_with_its_name_and_reason(
+    half_servable, tmp_path, caplog
+):
+    settings = Settings(metrics_port=0, model_repository=[half_servable], grpc_address=[f"unix:{tmp_path}/socket"])
+
+    with pytest.raises(LoadError, match=r"^model 'onnx': .*asks for backend: \"onnxruntime\""):
+        asyncio.run(Server(settings).run())
+    (line,) = [each.getMessage() for each in caplog.records if "onnxruntime" in each.getMessage()]
+    assert "model 'onnx'" in line
+
+
+def test_without_exit_on_error_the_other_models_are_served_and_the_failed_one_says_why(half_servable, tmp_path, caplog):
+    async def main():
+        async with running(half_servable, tmp_path / "socket", exit_on_error=False) as (_, client):
+            while not await client.is_model_ready("piano"):  # it is loaded last
+                pass
+            value = triton.InferInput("x", [2, 4], "FP32").set_data_from_numpy(np.ones((2, 4), np.float32))
+            for name in ("clip", "piano"):
+                assert await client.is_model_ready(name)
+                answer = await client.infer(name, [value], client_timeout=WAIT_S)
+                assert len(answer.as_numpy("y")) == 2
+            assert not await client.is_server_ready()
+            listed = {each.name: each for each in (await client.get_model_repository_index()).models}
+            states = {"clip": "READY", "onnx": "UNAVAILABLE", "piano": "READY"}
+            assert {name: each.state for name, each in listed.items()} == states
+            assert 'backend: "onnxruntime"' in listed["onnx"].reason
+            terminate()
+
+    asyncio.run(main())
+    (line,) = [each.getMessage() for each in caplog.records if "onnxruntime" in each.getMessage()]
+    assert "model 'onnx'" in line
 
 
 def statuses(caplog):

@@ -1,9 +1,11 @@
 """The package's public face: cheap to import, describes without weights, fixes settings once."""
 
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -86,9 +88,16 @@ print(*(os.environ[name] for name in names))
     assert run.stdout.split() == ["3", "4", "5", "2"]
 
 
-def test_an_op_library_that_cannot_be_loaded_is_named(tmp_path):
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (Path.touch, "{}: the op library cannot be loaded: "),
+        pytest.param(os.mkfifo, "the op library {}: is a named pipe", marks=pytest.mark.slow),
+    ],
+)
+def test_an_op_library_that_cannot_be_loaded_is_named(tmp_path, make, told):
     library = tmp_path / "no_library.so"
-    library.write_bytes(b"")
+    make(library)
     program = f"""
 from pathlib import Path
 from service import saved_model
@@ -102,7 +111,7 @@ except LoadError as error:
 
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 
-    assert run.stdout.startswith(f"{library}: the op library cannot be loaded: ")
+    assert run.stdout.startswith(told.format(library))
 
 
 def test_negative_threads_are_refused():
