@@ -1,6 +1,7 @@
 """All that waits for the workers of one scheduler, and what they should do next. Plain state: no threads, no clock."""
 
 import math
+from collections import deque
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 
 from batching.batch import Batch
@@ -24,7 +25,7 @@ class Backlog:
     Invariants:
         - A task waits here from ``add`` until ``remove``, ``expire`` or ``take`` has handed it out, and is handed out
           once.
-        - ``take`` never hands out a task whose deadline is not after ``now``.
+        - ``take`` never hands out a task whose deadline is not after ``now``, unless ``form`` took it.
 
     Times are seconds of one monotonic clock that the caller reads. Not thread-safe.
 
@@ -32,18 +33,19 @@ class Backlog:
         num_tasks: tasks that wait.
     """
 
-    __slots__ = ("_expiring", "_lanes", "_turn", "num_tasks")
+    __slots__ = ("_expiring", "_formed", "_lanes", "_turn", "num_tasks")
 
     def __init__(self) -> None:
         self._lanes: dict[QueueOptions, Lane] = {}
         self._turn = 0.0  # of the batch that was taken last
         self._expiring: MutableHeap[float, Task] = MutableHeap()
+        self._formed: deque[Batch] = deque()
         self.num_tasks = 0
 
     @property
     def size(self) -> int:
         """Rows that wait."""
-        return sum(lane.size for lane in self._lanes.values())
+        return sum(lane.size for lane in self._lanes.values()) + sum(batch.size for batch in self._formed)
 
     @property
     def lanes(self) -> Iterator[Lane]:
@@ -74,27 +76,29 @@ class Backlog:
             return True
         return is_news
 
-    def form(self, tasks: Sequence[Task], now: float) -> list[Batch] | None:
-        """Make batches of tasks that came together, without letting them wait for their turn.
+    def form(self, tasks: Sequence[Task], now: float) -> bool:
+        """Take tasks that came together in the form of batches, which ``take`` hands out next, one after the other.
 
         Args:
             tasks: at least one, of any keys.
             now: the present time.
 
         Returns:
-            The batches; None where something waits already, or where the rules of any task want it to be queued.
+            Whether they were taken. Not where something waits already, or the rules of any task want it to be queued.
         """
         if self.num_tasks:
-            return None
+            return False
         batches = []
         for same in _by_key(tasks):
             formed = self.lane(same[0].options).form(same, now)
             if formed is None:
-                return None
+                return False
             batches += formed
         for batch in batches:
             self.lane(batch.options).tally.took_at_once(len(batch.tasks))
-        return batches
+        self._formed.extend(batches)
+        self.num_tasks = len(tasks)
+        return True
 
     def remove(self, task: Task, now: float) -> bool:
         """Take out a task; false if it does not wait here any more, so that it belongs to somebody else."""
@@ -119,8 +123,12 @@ class Backlog:
 
         Args:
             now: the present time.
-            only_quick: whether the batch is left where it is unless it should be over soon.
+            only_quick: whether the batch is left where it is unless it should be over soon; those of ``form`` should.
         """
+        if self._formed:
+            batch = self._formed.popleft()
+            self.num_tasks -= len(batch.tasks)
+            return batch
         lane, turn = self._next_lane(now)
         if lane is None or (only_quick and not lane.is_quick):
             return None
@@ -152,6 +160,8 @@ class Backlog:
 
     def next_ready_at(self) -> float:
         """When the next batch is ready if nothing changes: in the past if one is, infinity if nothing waits."""
+        if self._formed:
+            return -math.inf
         return min((lane.next_ready_at() for lane in self._lanes.values() if lane.num_tasks), default=math.inf)
 
     def expect_no_more(self, now: float) -> None:
@@ -164,7 +174,10 @@ class Backlog:
         tasks = [task for lane in self._lanes.values() for task in lane.tasks()]
         for task in tasks:
             self.remove(task, now)
-        return tasks
+        formed = [task for batch in self._formed for task in batch.tasks]
+        self._formed.clear()
+        self.num_tasks -= len(formed)
+        return formed + tasks
 
     def _remove(self, task: Task, now: float) -> None:
         self.lane(task.options).remove(task, now)

@@ -4,18 +4,16 @@ import logging
 import math
 import threading
 import time
-from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Final, Self
+from typing import Self
 
 from batching.backlog import Backlog
 from batching.batch import Batch
 from batching.batch_record import BatchRecord
 from batching.counts import Counts
 from batching.errors import BatchingError, StoppedError, TaskCancelledError
-from batching.options import QueueOptions
 from batching.processor import Processor, Run
+from batching.runs import Runs
 from batching.sleepers import Sleepers
 from batching.task import Task, failure
 
@@ -24,18 +22,6 @@ logger = logging.getLogger(__name__)
 Drop = tuple[Task, BatchingError]
 _Work = tuple[list[Drop], Batch | None]
 """Tasks to be dropped and a batch to be run."""
-
-_PATIENCE_S: Final = 0.002
-"""How long what waits behind a quick batch waits for its thread, before another one is woken."""
-
-
-@dataclass(slots=True)
-class _Running:
-    """A batch in a worker's or a helper's hands: since when, in which thread, and whether it should be over soon."""
-
-    began: float
-    thread: int
-    is_quick: bool
 
 
 class BatchScheduler:
@@ -81,9 +67,7 @@ class BatchScheduler:
         self._backlog = Backlog()
         self._lock = threading.Lock()
         self._sleepers = Sleepers(self._lock)
-        # Batches that were made without a queue, to be run one right after the other by the thread that brought them.
-        self._formed: deque[Batch] = deque()
-        self._running: dict[Batch, _Running] = {}
+        self._runs = Runs(workers)
         self._dropping = 0  # tasks that were taken out of the backlog but are not yet finished
         self._draining = False
         self._stopped = False
@@ -135,15 +119,12 @@ class BatchScheduler:
         refused: list[tuple[Task, Exception]] = []
         with self._lock:
             now = time.monotonic()
-            batches = self._backlog.form(tasks, now) if self._may_run_more and not self._draining else None
-            if batches is None:
-                for task in tasks:
-                    try:
-                        self._add(task, now)
-                    except Exception as error:  # noqa: BLE001 - it is told to the caller
-                        refused.append((task, error))
-            else:
-                self._formed.extend(batches)
+            are_formed = self._runs.has_room and not self._draining and self._backlog.form(tasks, now)
+            for task in () if are_formed else tasks:
+                try:
+                    self._add(task, now)
+                except Exception as error:  # noqa: BLE001 - it is told to the caller
+                    refused.append((task, error))
         for task, reason in refused:
             task.refuse(reason)
         self.help()
@@ -190,13 +171,11 @@ class BatchScheduler:
         """
         with self._lock:
             self._draining = self._stopped = True
-            waiting = [task for batch in self._formed for task in batch.tasks]
-            self._formed.clear()
-            waiting += self._backlog.clear(time.monotonic())
+            waiting = self._backlog.clear(time.monotonic())
             self._dropping += len(waiting)
             self._sleepers.wake_all()
             self._check_drained()
-            may_wait = all(run.thread != threading.get_ident() for run in self._running.values())
+            may_wait = not self._runs.has_thread(threading.get_ident())
         self._drop([(task, StoppedError("the server stopped before the request's turn came")) for task in waiting])
         if may_wait and threading.current_thread() not in self._threads:
             for thread in self._threads:
@@ -206,13 +185,11 @@ class BatchScheduler:
     def counts(self) -> Counts:
         """What waits and what runs at this moment."""
         with self._lock:
-            running: Counter[QueueOptions] = Counter()
-            for batch in self._running:
-                running[batch.options] += len(batch.tasks)
+            running = self._runs.tasks_by_options()
             return Counts(
-                queued_tasks=self._backlog.num_tasks + sum(len(batch.tasks) for batch in self._formed),
-                queued_rows=self._backlog.size + sum(batch.size for batch in self._formed),
-                running_batches=len(self._running),
+                queued_tasks=self._backlog.num_tasks,
+                queued_rows=self._backlog.size,
+                running_batches=len(self._runs),
                 running_tasks=running.total(),
                 running=running,
                 lanes={lane.options: lane.counts() for lane in self._backlog.lanes},
@@ -220,9 +197,8 @@ class BatchScheduler:
 
     def runs_longer_than(self, seconds: float) -> int:
         """How many batches run for longer than that now."""
-        began_before = time.monotonic() - seconds
         with self._lock:
-            return sum(run.began < began_before for run in self._running.values())
+            return self._runs.begun_before(time.monotonic() - seconds)
 
     @property
     def workers_are_alive(self) -> bool:
@@ -242,13 +218,13 @@ class BatchScheduler:
             while (work := self._decide()) is None:
                 if self._stopped:
                     return None
-                self._sleepers.sleep(self._next_due(busy=len(self._running)))
+                self._sleepers.sleep(self._next_due(busy=len(self._runs)))
             return work
 
     def _next_quick(self) -> _Work | None:
         """What there is to do for a helper; where there is something for others, one of them is woken."""
         with self._lock:
-            work = self._decide(only_quick=True) if self._num_waiting else None
+            work = self._decide(only_quick=True) if self._backlog.num_tasks else None
             if work is None:
                 self._wake_if_needed()
             return work
@@ -257,27 +233,15 @@ class BatchScheduler:
         """What the calling thread is to do now; None for nothing."""
         now = time.monotonic()
         drops = self._backlog.expire(now)
-        batch = self._take(now, only_quick=only_quick) if self._may_run_more else None
+        batch = self._backlog.take(now, only_quick=only_quick) if self._runs.has_room else None
         if batch is not None:
             is_quick = self._backlog.lane(batch.options).is_quick
-            self._running[batch] = _Running(now, threading.get_ident(), is_quick)
+            self._runs.begin(batch, now, threading.get_ident(), is_quick=is_quick)
         elif not drops:
             return None
         self._dropping += len(drops)
         self._wake_if_needed()
         return drops, batch
-
-    def _take(self, now: float, *, only_quick: bool) -> Batch | None:
-        return self._formed.popleft() if self._formed else self._backlog.take(now, only_quick=only_quick)
-
-    @property
-    def _num_waiting(self) -> int:
-        """Tasks that wait in queues, and batches that were made without."""
-        return self._backlog.num_tasks + len(self._formed)
-
-    @property
-    def _may_run_more(self) -> bool:
-        return len(self._running) < self._workers
 
     def _add(self, task: Task, now: float) -> bool:
         """Let a task wait; returns whether something may be due earlier than before. Raises as ``submit`` does."""
@@ -295,25 +259,20 @@ class BatchScheduler:
             self._run_batch(batch)
 
     def _wake_if_needed(self) -> None:
-        if self._num_waiting:  # else nothing is due
-            self._sleepers.wake_for(self._next_due(busy=len(self._running) + self._sleepers.num_waking))
+        if self._backlog.num_tasks:  # else nothing is due
+            self._sleepers.wake_for(self._next_due(busy=len(self._runs) + self._sleepers.num_waking))
 
     def _next_due(self, busy: int) -> float:
         """When there is something to do for a thread, given the number of those that run batches or are about to."""
         expiry = self._backlog.next_expiry()
         if busy >= self._workers:
             return expiry
-        ready_at = -math.inf if self._formed else self._backlog.next_ready_at()
-        return min(expiry, max(ready_at, self._relief_at()))
-
-    def _relief_at(self) -> float:
-        """Until when the thread that runs a quick batch is waited for; the past if none does."""
-        return max([run.began for run in self._running.values() if run.is_quick], default=-math.inf) + _PATIENCE_S
+        return min(expiry, max(self._backlog.next_ready_at(), self._runs.relief_at()))
 
     def _starts_at_once(self, now: float) -> bool:
         """Whether the only task that waits is about to be run: the time to wake a worker is no time in the queue."""
         is_alone = self._backlog.num_tasks == 1 and not self._sleepers.num_waking
-        return is_alone and self._may_run_more and self._backlog.next_ready_at() <= now
+        return is_alone and self._runs.has_room and self._backlog.next_ready_at() <= now
 
     def _run_batch(self, batch: Batch) -> None:
         records: Sequence[BatchRecord] = ()
@@ -326,7 +285,7 @@ class BatchScheduler:
                 if not task.is_finished:
                     task.finish(failure(error))
         with self._lock:
-            del self._running[batch]
+            self._runs.end(batch)
             for record in records:
                 self._account(record)
             if records:
@@ -358,5 +317,5 @@ class BatchScheduler:
             self._backlog.remove(task, time.monotonic())
 
     def _check_drained(self) -> None:
-        if self._draining and not (self._running or self._dropping or self._num_waiting):
+        if self._draining and not (len(self._runs) or self._dropping or self._backlog.num_tasks):
             self._drained.set()

@@ -6,7 +6,6 @@ from typing import ClassVar
 
 import pytest
 
-import batching.scheduler
 from batching import BatchScheduler, DeadlineError, Oversize, OversizeError, QueueOptions, StoppedError, Task
 from batching.burst import Burst
 from tests.batching.tasks import OPTIONS, Answers, double, task
@@ -44,7 +43,7 @@ def runs():
 def measures_no_machine(monkeypatch):
     """A busy machine must not make a run look slow that is not, nor wake a thread for one that takes its time."""
     monkeypatch.setattr("batching.lane._QUICK_S", 60.0)
-    monkeypatch.setattr(batching.scheduler, "_PATIENCE_S", 60.0)
+    monkeypatch.setattr("batching.runs._PATIENCE_S", 60.0)
 
 
 def earn_trust(scheduler, answers):
@@ -126,7 +125,7 @@ def test_the_helper_runs_what_comes_while_it_runs(answers, runs):
 
 
 def test_a_worker_takes_what_waits_behind_a_quick_batch_that_turns_out_to_be_slow(answers, runs, monkeypatch):
-    monkeypatch.setattr(batching.scheduler, "_PATIENCE_S", 0.001)
+    monkeypatch.setattr("batching.runs._PATIENCE_S", 0.001)
     with BatchScheduler(runs, workers=2) as scheduler:
         earn_trust(scheduler, answers)
         behind = task(5, done=answers)
@@ -342,7 +341,7 @@ def test_tasks_of_a_burst_that_are_not_taken_are_told_why(answers, runs):
 
 
 def test_a_worker_takes_the_next_batch_of_a_burst_whose_first_one_turns_out_to_be_slow(answers, runs, monkeypatch):
-    monkeypatch.setattr(batching.scheduler, "_PATIENCE_S", 0.001)
+    monkeypatch.setattr("batching.runs._PATIENCE_S", 0.001)
     with BatchScheduler(runs, workers=2) as scheduler:
         earn_trust(scheduler, answers)
         first, second = task(1, key=(1,), done=answers), task(2, key=(2,), done=answers)
