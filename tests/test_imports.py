@@ -47,7 +47,7 @@ LAYERS = [
     },
     {
         *("signature", "parameters", "raw_tensor", "layouts", "status", "shared_memory", "system_region"),
-        *("cuda_region", "changing_files", "recognition", "plain_files"),
+        *("cuda_region", "changing_files", "recognition", "threads", "plain_files"),
     },
     {
         *("request", "servable", "region_parameters", "classification", "trace_settings", "memory_limit"),

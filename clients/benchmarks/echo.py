@@ -81,7 +81,8 @@ async def serve_on_grpcio(echo: Echo) -> None:
 def serve_on_native(echo: Echo) -> None:
     """Serve until the process is ended."""
     methods = [*echo.methods.values()]
-    front = NativeGrpcFront(_ADDRESS, [(f"/{_SERVICE}/{name}", False) for name in echo.methods])
+    # As many threads as Signet's transport gives it on two cores.
+    front = NativeGrpcFront(_ADDRESS, [(f"/{_SERVICE}/{name}", False) for name in echo.methods], io_threads=1)
     front.start()
     _announce(front.bound_port)
     while (events := front.recv_batch(_MAX_BURST)) is not None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from service.devices import GpuAllocator
 from service.errors import LoadError
 from service.saved_model.options import RuntimeOptions
-from service.saved_model.threads import default_threads
+from service.threads import default_threads
 
 _XLA_FLAGS = "--tf_xla_cpu_global_jit --tf_xla_enable_lazy_compilation=false"
 """What TensorFlow chooses is compiled on CPUs, too, and at the first run, not at a later one."""

@@ -18,6 +18,7 @@ from service.access import ANYBODY, Access
 from service.caller import LOCAL, UNKNOWN, is_local_address
 from service.servicer import Servicer
 from service.settings import Settings
+from service.threads import default_threads
 from service.transports.channel_options import channel_options
 from service.transports.grpcio import SERVICE_NAME, GrpcioTransport
 from service.transports.health import HEALTH_SERVICE_NAME, Health
@@ -28,6 +29,9 @@ _NOTICE_S: Final = 0.2
 """How long new calls are refused by name before the connections are closed, and how long the last bytes may take."""
 
 _LOOK_S: Final = 0.005
+
+_MOST_IO_THREADS: Final = 4
+"""More than the one interpreter behind them can answer for."""
 
 _CHECK: Final = f"/{HEALTH_SERVICE_NAME}/Check"
 _PROBES: Final = frozenset(
@@ -160,8 +164,18 @@ def _problem(relay: Relay[Any], timeout_s: float) -> str | None:
     return None
 
 
+def io_threads(cores: int) -> int:
+    """Return how many threads speak HTTP/2 on so many cores.
+
+    On two cores a second one only competes with the thread that receives; one is enough for some 10,000 small requests
+    a second. docs/native-transport.md has the measurement.
+    """
+    return max(1, min(cores // 2, _MOST_IO_THREADS))
+
+
 def _front_options(settings: Settings) -> dict[str, int | bool]:
     return {
+        "io_threads": io_threads(default_threads()),
         "keepalive_time_ms": settings.grpc_keepalive_time,
         "keepalive_timeout_ms": settings.grpc_keepalive_timeout,
         "keepalive_permit_without_calls": settings.grpc_keepalive_permit_without_calls,

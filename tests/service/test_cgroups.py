@@ -48,7 +48,7 @@ def test_a_process_in_a_real_cgroup_finds_its_limits(limited):
             (group / "cgroup.procs").write_text(str(os.getpid()))
 
     program = (
-        "from service.memory_limit import memory; from service.saved_model.threads import default_threads;"
+        "from service.memory_limit import memory; from service.threads import default_threads;"
         "print(default_threads(cores=40), memory().limit)"
     )
     run = subprocess.run(

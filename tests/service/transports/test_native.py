@@ -10,6 +10,7 @@ import pytest
 
 from protos import grpc_service_pb2 as pb
 from service.caller import LOCAL, UNKNOWN
+from service.transports.native import io_threads
 from tests.service.serving import WAIT_S, Gate, kit, message, rows, serving
 from tests.service.transports import channels
 from tests.service.transports.channels import CLIENT_OPTIONS, Connected, connected, eventually, failure, run
@@ -29,6 +30,11 @@ def own_directory(monkeypatch, tmp_path):
     """Have directories for a while made here."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return tmp_path
+
+
+@pytest.mark.parametrize(("cores", "threads"), [(1, 1), (2, 1), (3, 1), (4, 2), (8, 4), (64, 4)])
+def test_half_of_the_cores_but_few_speak_http2(cores, threads):
+    assert io_threads(cores) == threads
 
 
 # The end. --------------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.saved_model.threads import default_threads, v1_limit, v2_limit
+from service.threads import default_threads, v1_limit, v2_limit
 from tests.service.recorded_cgroups import RECORDINGS, lay_out
 
 
