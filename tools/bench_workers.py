@@ -15,7 +15,7 @@ import statistics
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -46,9 +46,6 @@ class Setting:
     intra: int
     dispatch: str
     workers: int
-
-    def __str__(self) -> str:
-        return f"{self.workers} workers, {self.dispatch:>6}, {self.intra} intra-op"
 
 
 @dataclass(frozen=True)
@@ -201,19 +198,27 @@ class Bench:
 
 
 def _report(load: Load, taken: dict[Setting, list[Figures]]) -> str:
-    medians = {
-        setting: Figures(*(statistics.median(values) for values in zip(*map(astuple, figures), strict=True)))
-        for setting, figures in taken.items()
-    }
-    first = next(iter(medians.values()))
-    lines = [f"{load.callers} callers, {load.rows} rows each; first: {first.rows_per_s:.1f} rows/s"]
-    lines += [
-        f"  {setting}: {each.rows_per_s / first.rows_per_s:5.2f} x rows/s, {each.p50_s / first.p50_s:5.2f} x p50, "
-        f"{each.p99_s / first.p99_s:5.2f} x p99, {each.cpu_per_row_s * 1e6:9.0f} us CPU per row, "
-        f"{each.rows_per_run:5.1f} rows per run"
-        for setting, each in medians.items()
+    """Return a table in Markdown. What is relative is so pair by pair, to the first setting in the same round."""
+    first = next(iter(taken.values()))
+    lines = [
+        f"{load.callers} callers, {load.rows} rows each",
+        "",
+        "| workers | ops run | threads in an op | rows/s | p50 | p99 | CPU per row | CPU per row, us | rows in a run |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
-    return "\n".join(lines)
+    for setting, figures in taken.items():
+        relative = [
+            [getattr(mine, name) / getattr(other, name) for mine, other in zip(figures, first, strict=True)]
+            for name in ("rows_per_s", "p50_s", "p99_s", "cpu_per_row_s")
+        ]
+        cells = [f"{statistics.median(each):.2f} ({min(each):.2f}..{max(each):.2f})" for each in relative]
+        cpu_us = statistics.median(each.cpu_per_row_s for each in figures) * 1e6
+        rows = statistics.median(each.rows_per_run for each in figures)
+        way = "inline" if setting.dispatch == "inline" else "on the pool"
+        head = f"| {setting.workers} | {way} | {setting.intra} | "
+        lines.append(head + " | ".join([*cells, f"{cpu_us:,.0f}", f"{rows:.1f}"]) + " |")
+    rate = statistics.median(each.rows_per_s for each in first)
+    return "\n".join([*lines, "", f"The first: {rate:,.1f} rows/s.", ""])
 
 
 def main() -> None:
