@@ -13,6 +13,8 @@ from clients.benchmarks.scenarios import Load
 from clients.benchmarks.variants import OFF, Computing
 
 LABEL: Final = "bare loop"
+_ALLOCATOR: Final = {"MALLOC_TRIM_THRESHOLD_": str(256 << 20), "MALLOC_MMAP_THRESHOLD_": str(32 << 20)}
+"""As the server has it; without it a loop over batches costs more than the server does."""
 
 
 class BareProcessError(Exception):
@@ -32,7 +34,7 @@ class BareProcess:
 
     def __init__(self, model: Path, options: Sequence[str] = ()) -> None:
         """Start it on a SavedModel; ``options`` are those of ``clients.benchmarks.bare``."""
-        environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2", "OMP_NUM_THREADS": str(_cores())}
+        environment = {**os.environ, **_ALLOCATOR, "TF_CPP_MIN_LOG_LEVEL": "2", "OMP_NUM_THREADS": str(_cores())}
         self._process = subprocess.Popen(
             [sys.executable, "-m", "clients.benchmarks.bare", str(model), *options],
             stdin=subprocess.PIPE,

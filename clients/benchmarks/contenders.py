@@ -170,9 +170,10 @@ def start(scenario: Scenario, variants: Iterable[Variant], peers: Path | None, w
 
 def _start_signet(stack: ExitStack, scenario: Scenario, variant: Variant, model: Path, work: Path) -> ServerContender:
     options = ("--default-max-batch-size", str(scenario.max_batch_size), "--warm-up-timeout", str(_START_TIMEOUT_S))
-    if variant.needs_configuration:
+    known = MODELS[scenario.model].signatures
+    signatures = {name: known[name] for load in scenario.loads for name in load.signatures}
+    if variant.needs_configuration or not all(signature.input.dims for signature in signatures.values()):
         repository = work / f"signet-{scenario.name}-{variant.label}"
-        signatures = dict.fromkeys(name for load in scenario.loads for name in load.signatures)
         write_configured(repository, variant, model, signatures)
         model = repository
     process = stack.enter_context(ServerProcess(model, *options, *variant.options))

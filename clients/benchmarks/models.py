@@ -18,6 +18,18 @@ class Tensor:
     dims: tuple[int, ...]
 
 
+def describe(tensor: Tensor) -> str:
+    """Return a tensor as config.pbtxt writes it.
+
+    perf_analyzer cannot send an input that has no dimension but the batch, and Triton cannot be told of one either: it
+    gets one more, which a reshape takes away.
+    """
+    datatype = "STRING" if tensor.datatype == "BYTES" else tensor.datatype
+    dims = ", ".join(map(str, tensor.dims)) or "1"
+    reshape = "" if tensor.dims else " reshape { shape: [ ] }"
+    return f'name: "{tensor.name}" data_type: TYPE_{datatype} dims: [ {dims} ]{reshape}'
+
+
 @dataclass(frozen=True)
 class Signature:
     """Every signature here takes one tensor and returns one."""

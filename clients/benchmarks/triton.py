@@ -11,7 +11,7 @@ from typing import Final, Self
 from tritonclient.grpc import InferenceServerClient
 from tritonclient.utils import InferenceServerException
 
-from clients.benchmarks.models import Model, Tensor
+from clients.benchmarks.models import Model, describe
 
 _POLL_S: Final = 0.1
 _BACKEND: Final = Path(__file__).with_name("triton_backend.py")
@@ -100,18 +100,10 @@ def write_repository(directory: Path, model: Model, saved_model: Path, max_batch
         f'name: "{model.name}" backend: "python" max_batch_size: {max_batch_size} dynamic_batching {{ }}',
         "instance_group { count: 1 kind: KIND_CPU }",
         f'parameters {{ key: "saved_model" value {{ string_value: "{saved_model.resolve()}" }} }}',
-        *(f"input {{ {_tensor(tensor)} optional: {str(len(inputs) > 1).lower()} }}" for tensor in inputs.values()),
-        *(f"output {{ {_tensor(tensor)} }}" for tensor in outputs.values()),
+        *(f"input {{ {describe(tensor)} optional: {str(len(inputs) > 1).lower()} }}" for tensor in inputs.values()),
+        *(f"output {{ {describe(tensor)} }}" for tensor in outputs.values()),
     ]
     (directory / model.name / "config.pbtxt").write_text("\n".join(fields) + "\n")
-
-
-def _tensor(tensor: Tensor) -> str:
-    datatype = "STRING" if tensor.datatype == "BYTES" else tensor.datatype
-    # Triton wants at least one dimension; a tensor that has none but the batch dimension is written by a reshape.
-    dims = ", ".join(map(str, tensor.dims)) or "1"
-    reshape = "" if tensor.dims else " reshape { shape: [ ] }"
-    return f'name: "{tensor.name}" data_type: TYPE_{datatype} dims: [ {dims} ]{reshape}'
 
 
 def _command(setup: Path, site: Path, repository: Path, grpc: int, http: int, metrics: int) -> list[str]:

@@ -1,9 +1,11 @@
 """The ways to start Signet that are measured side by side, and how whoever is measured computes."""
 
-from collections.abc import Iterable
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
+
+from clients.benchmarks.models import Signature, describe
 
 OFF = "off"
 
@@ -59,24 +61,32 @@ class Variant:
         return (self.xla, self.mixed_precision) != (OFF, OFF)
 
 
-def write_repository(directory: Path, variant: Variant, saved_model: Path, signatures: Iterable[str]) -> None:
+def write_repository(directory: Path, variant: Variant, saved_model: Path, signatures: Mapping[str, Signature]) -> None:
     """Write a model repository that serves a SavedModel under its own name as a variant asks for.
 
     Args:
         directory: to be made.
         variant: with what a configuration says.
         saved_model: what is served.
-        signatures: those that are measured; with XLA ``on`` no others are compiled.
+        signatures: those that are measured, by name; with XLA ``on`` no others are compiled.
     """
     version = directory / saved_model.name / "1"
     version.mkdir(parents=True)
     (version / "model.savedmodel").symlink_to(saved_model.resolve())
     lines = [_parameter("mixed_precision", variant.mixed_precision)]
-    if variant.xla == "on":
-        lines += [f'signatures {{ key: "{name}" value {{ xla: "on" }} }}' for name in signatures]
-    else:
+    if variant.xla != "on":
         lines.append(_parameter("xla", variant.xla))
+    for name, signature in signatures.items():
+        wishes = " ".join(_wishes(variant, signature))
+        lines.append(f'signatures {{ key: "{name}" value {{ {wishes} }} }}')
     (directory / saved_model.name / "config.pbtxt").write_text("\n".join(lines) + "\n")
+
+
+def _wishes(variant: Variant, signature: Signature) -> Iterator[str]:
+    if variant.xla == "on":
+        yield 'xla: "on"'
+    if not signature.input.dims:
+        yield f"input {{ {describe(signature.input)} }}"
 
 
 def _parameter(key: str, value: str) -> str:
