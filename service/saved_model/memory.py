@@ -45,7 +45,8 @@ def keep_freed_memory() -> None:
     Otherwise it returns what a request of megabytes frees, and the kernel clears new pages for the next one: with four
     callers of 15 MB a third of the CPU time. Whoever set the library's own variables is left alone.
     """
-    if "MALLOC_TRIM_THRESHOLD_" in os.environ or "glibc.malloc" in os.environ.get("GLIBC_TUNABLES", ""):
+    chosen = any(name.startswith("MALLOC_") for name in os.environ)
+    if chosen or "glibc.malloc" in os.environ.get("GLIBC_TUNABLES", ""):
         return
     set_option = getattr(ctypes.CDLL(None), "mallopt", None)
     if set_option is not None:  # only the GNU C library has it
