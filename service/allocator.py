@@ -1,15 +1,11 @@
-"""Gives memory that was freed back to the system, which glibc's allocator does not do by itself.
+"""When memory that was freed goes back to the system, which the C library does not do by itself.
 
-glibc keeps freed blocks of up to 32 MiB, and one small piece behind them keeps all of them resident: 20 answers of 10
-MiB that nobody read left 300 to 500 MiB. A fixed threshold (``M_MMAP_THRESHOLD``) would end that, but fill every large
-message with fresh pages: 11 ms instead of 0.5 ms for 15 MB. So pages stay while requests come, and go when there are
-none. To give back 1 MiB takes 0.1 ms, and who allocates from the same arena waits meanwhile.
+20 answers of 10 MiB that nobody read left 300 to 500 MiB behind. To return every large block at once would fill each
+large message with fresh pages: 11 ms instead of 0.5 ms for 15 MB. So pages stay while requests come, and go when there
+are none. To give back 1 MiB takes 0.1 ms, and who allocates meanwhile waits.
 """
 
-import ctypes
-import resource
-from pathlib import Path
-from typing import Final, Protocol, Self
+from typing import Final, Protocol
 
 LOOK_S: Final = 5.0
 """Seconds from one look to the next, at least."""
@@ -26,8 +22,6 @@ KEPT_AT_WORK: Final = 256 << 20
 REST: Final = 0.02
 """The share of one CPU below which the process counts as doing nothing."""
 
-_STATM: Final = Path("/proc/self/statm")
-
 
 class Heap(Protocol):
     """Memory that was allocated, and what of it was freed."""
@@ -39,47 +33,6 @@ class Heap(Protocol):
     def trim(self) -> None:
         """Give free pages back to the system."""
         ...
-
-
-class _Info(ctypes.Structure):
-    """``struct mallinfo2`` of mallinfo(3)."""
-
-    _fields_ = (
-        *((name, ctypes.c_size_t) for name in ("arena", "ordblks", "smblks", "hblks", "hblkhd")),
-        *((name, ctypes.c_size_t) for name in ("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost")),
-    )
-
-
-class GlibcHeap:
-    """That of glibc. Where another allocator was preloaded it stays empty, so that there is nothing to do."""
-
-    def __init__(self, library: ctypes.CDLL) -> None:
-        """Take the functions from the C library.
-
-        Raises:
-            AttributeError: it has not got them: it is another one, or a glibc before 2.33.
-        """
-        self._info: Final = library.mallinfo2
-        self._info.restype = _Info
-        self._trim: Final = library.malloc_trim
-
-    @classmethod
-    def here(cls) -> Self | None:
-        """Return that of this process, or None where it has none."""
-        try:
-            return cls(ctypes.CDLL(None))
-        except AttributeError:
-            return None
-
-    def spare(self) -> int:
-        """Return what is free, with stacks and Python's own objects; it costs 1 ms for some 5,000 free pieces."""
-        info = self._info()
-        _, resident, shared, *_ = map(int, _STATM.read_text().split())
-        return (resident - shared) * resource.getpagesize() - int(info.uordblks) - int(info.hblkhd)
-
-    def trim(self) -> None:
-        """Give free pages back to the system."""
-        self._trim(0)
 
 
 class FreeMemory:

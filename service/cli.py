@@ -21,11 +21,13 @@ from service import environment, inspection, logs, tensorflow_serving_flags
 from service.core_dumps import forbid_core_dumps
 from service.errors import LoadError
 from service.further_commands import OpenGroup
+from service.glibc import limit_arenas
 from service.inspection import InspectedVersion
 from service.logs import LogOptions
 from service.open_files import raise_open_files_limit
 from service.server import Server
 from service.settings import SWITCHES, Settings
+from service.threads import default_threads
 
 app = typer.Typer(
     cls=OpenGroup,
@@ -56,6 +58,7 @@ def _serve(settings: Settings) -> None:
     if not settings.allow_core_dumps:
         forbid_core_dumps()
     raise_open_files_limit()
+    limit_arenas(default_threads())
     try:
         uvloop.run(_run(settings))
     except (LoadError, OSError) as error:

@@ -9,8 +9,9 @@ from functools import partial
 from typing import Final, TypeAlias
 
 import service
-from service.allocator import FreeMemory, GlibcHeap
+from service.allocator import FreeMemory
 from service.data_plane import DataPlane
+from service.glibc import GlibcHeap
 from service.http.pages import ServerPages
 from service.http.port import HttpPort
 from service.metrics.collectors import make_registry

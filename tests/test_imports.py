@@ -37,6 +37,7 @@ LAYERS = [
         "model_scan",
         "core_dumps",
         "allocator",
+        "glibc",
         "environment",
         "devices",
         "optimizations",

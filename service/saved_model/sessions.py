@@ -8,10 +8,11 @@ from tensorflow.core.protobuf.rewriter_config_pb2 import RewriterConfig
 
 from service.devices import CPU, Device, DeviceKind
 from service.errors import LoadError
+from service.glibc import keep_freed_memory
 from service.optimizations import Optimizations, Xla
 from service.plain_files import refuse_other_than_file
 from service.saved_model.device_memory import gpu_options, limit_eager_execution, reported_gpus
-from service.saved_model.memory import freeze_objects, keep_freed_memory
+from service.saved_model.memory import freeze_objects
 from service.saved_model.model_errors import shorten
 from service.saved_model.process import chosen
 
