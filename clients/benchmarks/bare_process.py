@@ -34,7 +34,13 @@ class BareProcess:
 
     def __init__(self, model: Path, options: Sequence[str] = ()) -> None:
         """Start it on a SavedModel; ``options`` are those of ``clients.benchmarks.bare``."""
-        environment = {**os.environ, **_ALLOCATOR, "TF_CPP_MIN_LOG_LEVEL": "2", "OMP_NUM_THREADS": str(_cores())}
+        environment = {
+            **os.environ,
+            **_ALLOCATOR,
+            "MALLOC_ARENA_MAX": str(-(-_cores() // 4)),  # likewise
+            "TF_CPP_MIN_LOG_LEVEL": "2",
+            "OMP_NUM_THREADS": str(_cores()),
+        }
         self._process = subprocess.Popen(
             [sys.executable, "-m", "clients.benchmarks.bare", str(model), *options],
             stdin=subprocess.PIPE,

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from service import glibc
+
 pytestmark = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries have heaps of their own")
 
 MANY_THREADS = """
@@ -35,9 +37,13 @@ libc.fflush(None)
 """
 
 
+def environment_without_variables():
+    return {name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "GLIBC_"))}
+
+
 def arenas(threads, **variables):
     """Return how many arenas 12 threads come to use where the process is told that so many work at a time."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "GLIBC_"))}
+    environment = environment_without_variables()
     command = [sys.executable, "-c", MANY_THREADS, str(threads)]
     run = subprocess.run(command, env=environment | variables, capture_output=True, text=True, timeout=60, check=True)
     return len(re.findall("<heap nr=", run.stdout))
@@ -53,3 +59,30 @@ def test_four_threads_share_an_arena(threads, expected):
 )
 def test_what_the_librarys_own_variables_say_stays(variable):
     assert arenas(1, **dict([variable])) == 5
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "is_kept"),
+    [
+        ("SIGNET_ANY", "1", True),
+        ("MALLOC_MMAP_THRESHOLD_", "1048576", False),
+        ("MALLOC_TRIM_THRESHOLD_", "131072", False),
+        ("GLIBC_TUNABLES", "glibc.malloc.mmap_threshold=1048576", False),
+    ],
+)
+def test_freed_memory_is_kept_unless_somebody_has_set_the_allocator(name, value, is_kept):
+    program = """
+import runpy, sys
+runpy.run_path(sys.argv[1])["keep_freed_memory"]()
+def rss_mb():
+    return int(next(line for line in open("/proc/self/status") if line.startswith("VmRSS:")).split()[1]) / 1024
+before = rss_mb()
+blocks = [bytearray(20 << 20) for _ in range(5)]
+del blocks
+print(rss_mb() - before > 50)
+"""
+    command = [sys.executable, "-c", program, glibc.__file__]
+    environment = {**environment_without_variables(), name: value}
+    run = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+
+    assert run.stdout == f"{is_kept}\n"

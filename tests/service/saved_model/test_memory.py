@@ -1,14 +1,12 @@
 """One copy of the weights, however many signatures, callables or loads; measured in processes of their own."""
 
 import gc
-import os
 import subprocess
 import sys
 
 import pytest
 
 from service import saved_model
-from service.saved_model import memory
 from tests.exports.weights import export_weights
 
 PREAMBLE = """
@@ -183,30 +181,3 @@ print(new_pages())
     (pages,) = measure(program, export_weights(tmp_path / "small", 1, as_constants=False))
 
     assert pages < 5 * 8 * 15_000_000 / 4096 / 4
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "is_kept"),
-    [
-        ("SIGNET_ANY", "1", True),
-        ("MALLOC_MMAP_THRESHOLD_", "1048576", False),
-        ("MALLOC_TRIM_THRESHOLD_", "131072", False),
-        ("GLIBC_TUNABLES", "glibc.malloc.mmap_threshold=1048576", False),
-    ],
-)
-def test_freed_memory_is_kept_unless_somebody_has_set_the_allocator(name, value, is_kept):
-    program = """
-import runpy, sys
-runpy.run_path(sys.argv[1])["keep_freed_memory"]()
-def rss_mb():
-    return int(next(line for line in open("/proc/self/status") if line.startswith("VmRSS:")).split()[1]) / 1024
-before = rss_mb()
-blocks = [bytearray(20 << 20) for _ in range(5)]
-del blocks
-print(rss_mb() - before > 50)
-"""
-    environment = {key: each for key, each in os.environ.items() if not key.startswith(("MALLOC_", "GLIBC_"))}
-    command = [sys.executable, "-c", program, memory.__file__]
-    run = subprocess.run(command, capture_output=True, text=True, check=True, env={**environment, name: value})
-
-    assert run.stdout == f"{is_kept}\n"
