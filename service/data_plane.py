@@ -16,16 +16,7 @@ import numpy as np
 
 from batching.batch_record import BatchRecord
 from batching.burst import Burst
-from batching.errors import (
-    BatchingError,
-    DeadlineError,
-    QueueFullError,
-    QueueTimeoutError,
-    RowsMismatchError,
-    RunError,
-    StoppedError,
-    TaskCancelledError,
-)
+from batching.errors import BatchingError, StoppedError
 from batching.merge import Arrays
 from batching.task import NO_ARRAYS, Task, TaskResult
 from service.admission import Admission
@@ -34,18 +25,16 @@ from service.classification import classify
 from service.datatypes import BYTES
 from service.errors import (
     UNEXPECTED,
-    CancelledError,
-    DeadlineExceededError,
     InternalError,
     InvalidArgumentError,
     SignetError,
-    UnavailableError,
 )
+from service.failures import failure, failure_reason, refusal
 from service.input_checks import Place
-from service.model_statistics import FailureReason, RunDurations
+from service.model_statistics import RunDurations
 from service.model_version import ModelVersion
 from service.plans import Plan, find_plan
-from service.request import AnswerForm, Done, InferRequest, InferResponse, Ticket, name_request
+from service.request import AnswerForm, Done, InferRequest, InferResponse, Ticket
 from service.signature import TensorSpec
 from service.slow_log import SlowLog
 from service.tracing import RequestTrace, Subject
@@ -200,14 +189,14 @@ class DataPlane:
             return self._submit(
                 request, inference.deadline, inference.answer, inference.received_ns, inference.trace, None
             )
-        raise _refusal(error, inference.place) from error
+        raise refusal(error, inference.place) from error
 
     def refuse(self, inference: _Inference, error: Exception) -> None:
         """Answer a request of a burst that a scheduler did not take."""
         try:
             self._try_again(inference, error)
-        except SignetError as refusal:
-            answer = refusal.with_traceback(None)
+        except SignetError as known:
+            answer = known.with_traceback(None)
         except Exception:
             logger.exception("unexpected error while taking a request (%s)", inference.place)
             answer = InternalError(f"{UNEXPECTED} ({inference.place})")
@@ -224,8 +213,8 @@ class DataPlane:
         total_ns = time.monotonic_ns() - inference.received_ns
         statistics = inference.plan.served.statistics
         if result.error is not None:
-            statistics.record_failure(total_ns, _failure_reason(result.error))
-            inference.answer(_failure(result.error, inference.place))
+            statistics.record_failure(total_ns, failure_reason(result.error))
+            inference.answer(failure(result.error, inference.place))
         else:
             durations = RunDurations(result.compute_input_ns, result.compute_infer_ns, result.compute_output_ns)
             statistics.record_successes(inference.size, [total_ns], result.queue_ns, durations)
@@ -298,39 +287,3 @@ def _classified(inference: _Inference, spec: TensorSpec, array: np.ndarray) -> t
     except InvalidArgumentError as error:
         raise InvalidArgumentError(f"{error} (output {spec}, {inference.place})") from error
     return TensorSpec(spec.name, BYTES, None), told
-
-
-def _refusal(error: BatchingError, place: Place) -> SignetError:
-    """Say why a scheduler did not take a request."""
-    if isinstance(error, QueueFullError):
-        return UnavailableError(f"{name_request(place.request_id)} Exceeds maximum queue size: {error} ({place})")
-    if isinstance(error, StoppedError):
-        return UnavailableError(f"the server is stopping or the version is being unloaded ({place})")
-    return place.invalid(str(error))
-
-
-def _failure_reason(error: BaseException) -> FailureReason:
-    """Return what a request that was taken and has no answer is counted under."""
-    if isinstance(error, QueueTimeoutError):
-        return FailureReason.REJECTED
-    if isinstance(error, TaskCancelledError | DeadlineError):
-        return FailureReason.CANCELED
-    if isinstance(error, SignetError | RunError | RowsMismatchError):
-        return FailureReason.BACKEND
-    return FailureReason.OTHER
-
-
-def _failure(error: BaseException, place: Place) -> SignetError:
-    """Say why a request that was taken has no answer."""
-    if isinstance(error, DeadlineError):
-        return DeadlineExceededError(f"the deadline passed while the request waited ({place})")
-    if isinstance(error, QueueTimeoutError):
-        return UnavailableError(f"Request timeout expired ({place})")
-    if isinstance(error, TaskCancelledError):
-        return CancelledError(f"the request was cancelled ({place})")
-    if isinstance(error, StoppedError):
-        return UnavailableError(f"the server stopped before the request was run ({place})")
-    if isinstance(error, SignetError):
-        return error.with_traceback(None)  # likewise: it leads to the frame that ran the batch
-    logger.error("unexpected error while running %s", place, exc_info=error)
-    return InternalError(f"{UNEXPECTED} ({place})")

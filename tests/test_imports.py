@@ -61,7 +61,7 @@ LAYERS = [
     {"model_version", "admission"},
     {"input_checks", "warm_up", "row_probe", "model_entry", "retirement"},
     {"catalog", "spans", "precision_check"},
-    {"plans", "repository", "slow_log", "telemetry"},
+    {"plans", "repository", "slow_log", "telemetry", "failures"},
     {"watchdog", "banner", "data_plane", "loading", "inspection", "model_control", "repository_poller"},
     {"servicer"},
     {"shared_memory_rpcs", "repository_rpcs", "trace_rpcs", "log_rpcs"},
