@@ -31,7 +31,7 @@ class Template(Generic[Plan]):
     data in the same places, and nothing of it needs to be parsed.
     """
 
-    __slots__ = ("_id_span", "_inputs", "_pieces", "nbytes", "plan")
+    __slots__ = ("_first", "_id_span", "_inputs", "_others", "nbytes", "plan")
 
     def __init__(self, plan: Plan, data: bytes, parts: RequestParts, inputs: Sequence[TensorForm], nbytes: int) -> None:
         """Create the template of a request.
@@ -48,20 +48,27 @@ class Template(Generic[Plan]):
         spans = [*parts.raw_spans] if parts.id_span is None else [parts.id_span, *parts.raw_spans]
         begins = [0, *(end for _, end in spans)]
         ends = [*(begin for begin, _ in spans), len(data)]
-        self._pieces = [(begin, data[begin:end]) for begin, end in zip(begins, ends, strict=True) if begin < end]
+        pieces = [(begin, data[begin:end]) for begin, end in zip(begins, ends, strict=True)]
+        self._first = pieces[0][1]
+        self._others = [(begin, piece) for begin, piece in pieces[1:] if piece]
         self._id_span = None if parts.id_span is None else slice(*parts.id_span)
         self._inputs = [(form.name, form.shape, form.dtype, parts.raw_spans[form.entry][0]) for form in inputs]
 
-    def read(self, data: bytes) -> tuple[str, dict[str, np.ndarray]] | None:
-        """Return the id of a message of the same length and its inputs as views; None if it is another request."""
-        for begin, piece in self._pieces:
+    def read(self, data: bytes) -> tuple[Plan, str, dict[str, np.ndarray], int] | None:
+        """Return what ``KnownRequests.recognize`` does, for a message of the same length."""
+        if not data.startswith(self._first):
+            return None
+        for begin, piece in self._others:
             if not data.startswith(piece, begin):
                 return None
         try:
             request_id = "" if self._id_span is None else data[self._id_span].decode()
         except UnicodeDecodeError:
             return None
-        return request_id, {name: np.ndarray(shape, dtype, data, begin) for name, shape, dtype, begin in self._inputs}
+        arrays = {}
+        for name, shape, dtype, begin in self._inputs:
+            arrays[name] = np.ndarray(shape, dtype, data, begin)
+        return self.plan, request_id, arrays, self.nbytes
 
 
 class KnownRequests(Generic[Plan]):
@@ -79,10 +86,11 @@ class KnownRequests(Generic[Plan]):
         return len(self._by_header)
 
     def recognize(self, data: bytes) -> tuple[Plan, str, dict[str, np.ndarray], int] | None:
-        """Return the plan, the id, the inputs and their bytes of a serialized request that has a template."""
+        """Return the plan, the id, the inputs as views, and their bytes, of a serialized request; None if not known."""
         for template in self._templates.get(len(data), ()):
-            if (found := template.read(data)) is not None:
-                return template.plan, *found, template.nbytes
+            found = template.read(data)
+            if found is not None:
+                return found
         return None
 
     def find(self, header: bytes) -> Plan | None:

@@ -114,6 +114,7 @@ class Front:
         self._probes = frozenset(number for number, path in enumerate(methods) if path in probes)
         self._infer_id = len(methods)
         self._access = access
+        self._asks_nothing = not access
         self._max_bytes = max_bytes
         with private_socket(address, socket_mode):
             self._front = _bind(address, self._paths, options)
@@ -211,7 +212,7 @@ class Front:
     def _take(self, number: int, method: int, payload: bytes, details: _Details, burst: Burst) -> None:
         call = self._calls[number] = _Call(self, number)
         try:
-            if self._access or self._refuses or 0 < self._max_bytes < len(payload):
+            if not self._asks_nothing or self._refuses or 0 < self._max_bytes < len(payload):
                 self._check(method, payload, details)
             if method == self._infer_id:
                 self._infer(call, payload, details, burst)
