@@ -91,8 +91,8 @@ def _compiled(name: str, title: str) -> Scenario:
 
 def _pictures(signature: str) -> tuple[Load, ...]:
     return (
-        Load("1 picture", (signature,), least_requests=45),
-        Load("8 pictures", (signature,), rows=8, least_requests=12),
+        Load("1 picture", (signature,), least_requests=30),
+        Load("8 pictures", (signature,), rows=8, least_requests=6),
     )
 
 
@@ -126,7 +126,7 @@ SCENARIOS: Final = {
             "100 pictures of 224x224x3 bytes (15 MB) per request, a model that hardly reads them",
             "pictures",
             (
-                Load("inline", ("first_pixel",), rows=100, least_requests=60),
+                Load("inline", ("first_pixel",), rows=100, least_requests=30),
                 Load("shared memory", ("first_pixel",), rows=100, shared_memory=True, least_requests=60),
             ),
             (1, 4),
