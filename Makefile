@@ -57,7 +57,7 @@ faults: install ## Break what can break around a server, and show what was promi
 soak: install ## Serve a load whose every answer is known, for MINUTES (20), and see that nothing drifts
 	$(BIN)/python -m tests.end_to_end.soak --minutes $(MINUTES)
 
-bench: install perf-analyzer ## Measure beside Triton (PEERS=its set-up) and beside the bare model (40 minutes)
+bench: install perf-analyzer ## Measure beside Triton (PEERS=its set-up) and beside the bare model (more than an hour)
 	$(BIN)/python -m clients.benchmarks $(BENCH)
 
 bench-short: install perf-analyzer ## The same, under 3 minutes

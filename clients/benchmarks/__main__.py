@@ -29,6 +29,7 @@ from clients.benchmarks.variants import Variant
 from clients.server_process import ServerProcessError
 
 _SHORT_SECONDS: Final = 0.9
+_SHORT_ROUNDS: Final = 3
 SCENARIOS: Final = {**LOADS, connections.SCENARIO.name: connections.SCENARIO}
 
 
@@ -79,10 +80,9 @@ def _page(run: Run, scenario: Scenario, conditions: Conditions) -> str:
         print(f"   started in {time.monotonic() - begun:.0f} s", flush=True)
         series = alternate(contenders, scenario.loads, scenario.concurrencies, run.rounds, run.seconds, _tell)
     print(f"   {time.monotonic() - begun:.0f} s in all", flush=True)
-    has_chart = len(scenario.concurrencies) > 1
-    if has_chart:
-        chart.draw(run.output / f"{scenario.name}.svg", scenario.title, series)
-    return to_markdown(scenario.title, series, conditions, f"{scenario.name}.svg" if has_chart else None)
+    picture = f"{scenario.name}.svg"
+    chart.draw(run.output / picture, scenario.title, series)
+    return to_markdown(scenario.title, series, conditions, picture)
 
 
 def _page_of_connections(run: Run, scenario: Scenario, conditions: Conditions) -> str:
@@ -126,7 +126,7 @@ def _to_run(options: argparse.Namespace, temporary: Path) -> Run:
     return Run(
         scenarios=_choose(options.scenarios, short=options.short),
         variants=tuple(map(Variant.parse, options.variant or ())),
-        rounds=options.pairs,
+        rounds=options.pairs or (_SHORT_ROUNDS if options.short else 5),
         seconds=options.seconds or (_SHORT_SECONDS if options.short else 3.0),
         peers=Path(peers) if peers else None,
         output=options.output,
@@ -150,7 +150,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m clients.benchmarks", description=__doc__)
     parser.add_argument("scenarios", nargs="*", metavar="SCENARIO", help=f"any of {', '.join(SCENARIOS)}; all if none")
     parser.add_argument("--short", action="store_true", help="fewer and shorter, under 3 minutes in all")
-    parser.add_argument("--pairs", type=int, default=5, help="how often everything is measured (default 5)")
+    parser.add_argument("--pairs", type=int, help="how often everything is measured (default 5; 3 with --short)")
     parser.add_argument("--seconds", type=float, help="how long each measurement lasts (default 3)")
     parser.add_argument(
         "--variant",

@@ -12,19 +12,19 @@ _ROW = tuple[str, ...]
 _COMPUTING = ("device", "XLA", "mixed precision")
 
 
-def to_markdown(title: str, series: Sequence[Series], conditions: Conditions, chart: str | None) -> str:
+def to_markdown(title: str, series: Sequence[Series], conditions: Conditions, chart: str) -> str:
     """Return the page.
 
     Args:
         title: what was asked.
         series: all measurements of the scenario.
         conditions: under which they were taken.
-        chart: the file name of the chart that belongs here; None if there is none.
+        chart: the file name of the chart that belongs here.
     """
-    parts = [f"# {title}", *_describe(conditions)]
-    if chart is not None:
-        parts.append(f"![Throughput and latency against concurrency]({chart})")
-    parts += [
+    parts = [
+        f"# {title}",
+        *_describe(conditions),
+        f"![Throughput and latency against concurrency]({chart})",
         "Medians over the rounds:",
         table(
             (

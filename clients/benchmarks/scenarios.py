@@ -130,7 +130,7 @@ SCENARIOS: Final = {
                 Load("shared memory", ("first_pixel",), rows=100, shared_memory=True, least_requests=60),
             ),
             (1, 4),
-            short=(1, 4),
+            short=(4,),
             max_batch_size=128,
         ),
         Scenario(

@@ -17,12 +17,8 @@ def test_the_page_says_how_the_figures_were_taken(measured, conditions):
     assert "(toy.svg)" in page
 
 
-def test_a_page_without_a_chart_names_none(measured, conditions):
-    assert "![" not in to_markdown("A title", measured, conditions, None)
-
-
 def test_every_series_has_a_row_of_medians(measured, conditions):
-    rows = rows_of(to_markdown("A title", measured, conditions, None), 11)
+    rows = rows_of(to_markdown("A title", measured, conditions, "a.svg"), 11)
 
     assert len(rows) == len(measured)
     assert rows[0] == ["1", "inline", "Signet", "CPU:0", "on", "off", "200", "5.00", "15.00", "0.500", "1.5"]
@@ -30,7 +26,7 @@ def test_every_series_has_a_row_of_medians(measured, conditions):
 
 
 def test_contenders_are_compared_under_one_load_and_loads_on_one_contender(measured, conditions):
-    rows = rows_of(to_markdown("A title", measured, conditions, None), 7)[:4]
+    rows = rows_of(to_markdown("A title", measured, conditions, "a.svg"), 7)[:4]
 
     assert {row[1]: row[2] for row in rows} == {
         "Signet / Triton, inline": "2.00 (1.00..3.00)",
@@ -43,10 +39,10 @@ def test_contenders_are_compared_under_one_load_and_loads_on_one_contender(measu
 
 
 def test_more_callers_are_compared_with_fewer(measured, conditions):
-    page = to_markdown("A title", measured, conditions, None)
+    page = to_markdown("A title", measured, conditions, "a.svg")
 
     assert "| 4 / 1 | Signet | inline | 6.17 (4.11..12.34) |" in page
 
 
 def test_a_page_about_one_number_of_callers_does_not_speak_of_more(measured, conditions):
-    assert "More callers" not in to_markdown("A title", measured[:4], conditions, None)
+    assert "More callers" not in to_markdown("A title", measured[:4], conditions, "a.svg")
