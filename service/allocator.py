@@ -19,6 +19,9 @@ KEPT_AT_REST: Final = 16 << 20
 KEPT_AT_WORK: Final = 256 << 20
 """Bytes that may lie free while it works, since it may want them again at once."""
 
+_NOTHING: Final = 1 << 20
+"""Bytes; so little more or less means nothing."""
+
 REST: Final = 0.02
 """The share of one CPU below which the process counts as doing nothing."""
 
@@ -72,8 +75,11 @@ class FreeMemory:
 
     def _give_back(self, heap: Heap, kept: int) -> None:
         spare = heap.spare()
-        if spare - self._least > kept:
-            heap.trim()
-            self._least = heap.spare()
-        else:
-            self._least = min(self._least, spare)
+        self._least = min(self._least, spare)
+        if spare - self._least <= kept:
+            return
+        heap.trim()
+        # What was freed during the trim is still there, and must not count as what stays; so only a trim that brought
+        # nothing tells what does.
+        if heap.spare() > spare - _NOTHING:
+            self._least = spare

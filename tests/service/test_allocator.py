@@ -60,6 +60,7 @@ class FakeHeap:
 
     def __init__(self):
         self.resident = self.needed = 100 * MIB
+        self.freed_during_trim = 0
         self.looks = self.trims = 0
 
     def spare(self):
@@ -68,7 +69,8 @@ class FakeHeap:
 
     def trim(self):
         self.trims += 1
-        self.resident = self.needed
+        self.resident = self.needed + self.freed_during_trim
+        self.freed_during_trim = 0
 
 
 class Process:
@@ -145,6 +147,24 @@ def test_what_stays_after_it_was_given_back_is_not_asked_for_again(process):
     process.passes(5 * LULL_S, IDLE)
 
     assert process.heap.trims == 1
+
+
+def test_what_is_needed_beside_it_is_asked_for_once_more_and_then_left(process):
+    process.heap.resident += 3 * KEPT_AT_REST
+    process.heap.needed += 2 * KEPT_AT_REST
+    process.passes(5 * LULL_S, IDLE)
+
+    assert process.heap.trims == 2
+    assert process.heap.resident == process.heap.needed
+
+
+@pytest.mark.parametrize("before", [0, 5 * MIB, 200 * MIB])
+def test_what_was_freed_during_a_trim_goes_back_at_the_next_look(process, before):
+    process.heap.resident += KEPT_AT_REST + 1 + before
+    process.heap.freed_during_trim = 200 * MIB
+    process.passes(3 * LOOK_S, IDLE)
+
+    assert process.heap.resident == process.heap.needed
 
 
 def test_process_that_goes_on_to_rest_is_looked_at_once_a_minute(process):
