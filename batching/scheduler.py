@@ -126,7 +126,10 @@ class BatchScheduler:
                 except Exception as error:  # noqa: BLE001 - it is told to the caller
                     refused.append((task, error))
         for task, reason in refused:
-            task.refuse(reason)
+            try:
+                task.refuse(reason)
+            except Exception:
+                logger.exception("A task was refused, and to tell its caller failed")
         self.help()
 
     def help(self) -> None:

@@ -134,9 +134,9 @@ class Task:
             task.finish(record.result(task, outputs, None, started))
 
     def refuse(self, error: Exception) -> None:
-        """Tell the caller that the scheduler did not take the task; ``done`` is not called.
+        """Tell the caller that the scheduler did not take the task, here with ``done``.
 
         Args:
             error: what ``BatchScheduler.submit`` would have raised.
         """
-        raise NotImplementedError
+        self.finish(failure(error))

@@ -340,6 +340,30 @@ def test_tasks_of_a_burst_that_are_not_taken_are_told_why(answers, runs):
     assert large not in answers.results
 
 
+def test_a_refused_task_that_says_nothing_else_is_finished_with_the_reason(answers, runs):
+    with BatchScheduler(runs) as scheduler:
+        scheduler.drain()
+        late = task(1, done=answers)
+        submit_burst(scheduler, late)
+
+    assert isinstance(answers.results[late][0].error, StoppedError)
+
+
+def test_a_caller_that_cannot_be_told_of_a_refusal_harms_no_other_of_its_burst(answers, runs):
+    class Deaf(Refusable):
+        def refuse(self, error):
+            raise RuntimeError("deaf")
+
+    with BatchScheduler(runs) as scheduler:
+        scheduler.drain()
+        plain = task(1)
+        deaf = Deaf(plain.key, plain.size, plain.inputs, plain.outputs, plain.options, answers)
+        late = task(2, done=answers)
+        submit_burst(scheduler, deaf, late)
+
+    assert isinstance(answers.results[late][0].error, StoppedError)
+
+
 def test_a_worker_takes_the_next_batch_of_a_burst_whose_first_one_turns_out_to_be_slow(answers, runs, monkeypatch):
     monkeypatch.setattr("batching.runs._PATIENCE_S", 0.001)
     with BatchScheduler(runs, workers=2) as scheduler:
