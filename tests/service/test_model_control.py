@@ -87,6 +87,17 @@ def test_odd_name_is_merely_not_there(control, name):
         load(control, name)
 
 
+def test_names_that_callers_make_up_leave_nothing_in_the_index(control):
+    for number in range(50):
+        name = f"made-up-{number}"
+        with pytest.raises(InternalError, match="failed to poll from model repository"):
+            load(control, name)
+        control.unload(name)
+
+    assert index(control) == [IndexEntry("bert"), IndexEntry("clip")]
+    assert control.repository.index() == []
+
+
 @pytest.mark.parametrize("is_loaded", [True, False])
 def test_name_of_a_signature_is_refused(control, is_loaded):
     if is_loaded:
