@@ -93,7 +93,7 @@ def test_clock_that_jumps_ends_no_call_early_or_late(start, tmp_path, monkeypatc
     assert max(late_s) < 2
     assert answered == 9
     assert 0.05 <= told_s < 5
-    assert server.stop(STOP_S) == 0
+    assert server.stop(STOP_S) == 0, server.end_of_log()
 
 
 def address_space(pid):
