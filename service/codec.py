@@ -1,7 +1,6 @@
-"""Protobuf messages of ModelInfer to requests, and answers to messages."""
+"""ModelInferRequest messages to requests."""
 
 from collections.abc import Iterator, Mapping, Sequence, Sized
-from types import MappingProxyType
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -11,13 +10,12 @@ from protos import grpc_service_pb2 as pb
 from service import raw_tensor
 from service.classification import read_class_count
 from service.datatypes import DATATYPES
-from service.errors import InternalError, InvalidArgumentError, ResourceExhaustedError
+from service.errors import InternalError, InvalidArgumentError
 from service.parameters import DEFAULTS, Parameter, RequestParameters, read_parameters
 from service.region_parameters import read_window
-from service.request import AnswerForm, InferResponse, InputTensor, RequestedOutput, name_request
+from service.request import InputTensor, RequestedOutput, name_request
 from service.shared_memory import NO_MEMORY, Regions, RequestMemory, Window, WindowName
-from service.signature import TensorSpec
-from service.wire import RequestParts, cut_request, length_delimited
+from service.wire import RequestParts, cut_request
 
 _TYPED_FIELDS: Final[dict[str, frozenset[str]]] = {
     "bool_contents": frozenset({"BOOL"}),
@@ -35,18 +33,6 @@ _FIELD_OF: Final = {datatype: name for name, datatypes in _TYPED_FIELDS.items() 
 
 # A narrow integer travels in a field of 32 or 64 bits; the low bytes count, as in Triton.
 _FIELD_DTYPE: Final = {"int_contents": np.int32, "uint_contents": np.uint32}
-
-# Protobuf's limit is 2^31-1 for the whole message; the rest is kept for names and shapes.
-MAX_MESSAGE_BYTES: Final = 2**31 - 2**20
-
-_ID: Final = pb.ModelInferResponse.ID_FIELD_NUMBER
-_RAW: Final = pb.ModelInferResponse.RAW_OUTPUT_CONTENTS_FIELD_NUMBER
-
-_SMALL_BYTES: Final = 4096
-"""Up to this size a copy costs less than a view."""
-
-_HEADS_KEPT: Final = 64
-"""Of one form, by the shapes of its outputs."""
 
 _MAX_NAMES: Final = 10_000
 """Inputs, outputs or parameters of one request. A message of a million takes seconds, in which no other is read."""
@@ -260,73 +246,3 @@ def _typed_data(tensor: _Input, where: str) -> np.ndarray:
     if wanted == "bytes_contents":
         return raw_tensor.from_elements(list(values), (len(values),))
     return np.array(values, _FIELD_DTYPE.get(wanted, datatype.dtype)).astype(datatype.dtype, copy=False)
-
-
-def encode_response(response: InferResponse, windows: Mapping[str, Window] = MappingProxyType({})) -> bytes:
-    """Return an answer as a serialized ModelInferResponse, and write outputs to shared memory.
-
-    Every output travels raw, one entry per output at the output's index, as the stock clients index them blindly. The
-    entry of an output in shared memory is empty. Nothing is written there unless every output fits its place.
-
-    The fields are put one behind the other as the wire has them, since a message object would copy the data twice more;
-    what answers of the same form have in common is encoded once.
-
-    Args:
-        response: the answer.
-        windows: by name of an output, where its data go.
-
-    Raises:
-        ResourceExhaustedError: the outputs do not fit a message.
-        InternalError: an output does not fit its window.
-    """
-    parts: list[bytes | memoryview] = [_head(response.form, response.arrays)]
-    if response.id:
-        encoded = response.id.encode()
-        parts += (length_delimited(_ID, len(encoded)), encoded)
-    size = 0
-    writes: list[tuple[Window, memoryview]] = []
-    for spec, array in response.outputs:
-        window = windows.get(spec.name) if windows else None
-        if window is None:
-            raw = raw_tensor.encode_view(array) if array.nbytes > _SMALL_BYTES else raw_tensor.encode(array)
-        else:
-            raw = b""
-            writes.append((window, _fitting(spec, array, window)))
-        size += len(raw)
-        if size > MAX_MESSAGE_BYTES:
-            raise ResourceExhaustedError(
-                f"the answer of model '{response.form.model_name}' is larger than a message can be "
-                f"({MAX_MESSAGE_BYTES} bytes): output {spec} came as {list(array.shape)}. Ask for fewer rows or outputs"
-            )
-        parts += (length_delimited(_RAW, len(raw)), raw)
-    for window, data in writes:
-        window.write(data)
-    return b"".join(parts)
-
-
-def _head(form: AnswerForm, arrays: Sequence[np.ndarray]) -> bytes:
-    """Return all fields of an answer but the id and the data."""
-    shapes = tuple([array.shape for array in arrays])
-    head: bytes | None = form.heads.get(shapes)
-    if head is None:
-        message = pb.ModelInferResponse(model_name=form.model_name, model_version=form.model_version)
-        if form.signature is not None:
-            message.parameters["signature"].string_param = form.signature
-        for spec, shape in zip(form.outputs, shapes, strict=True):
-            message.outputs.add(name=spec.name, datatype=spec.datatype.name, shape=shape)
-        head = message.SerializeToString()
-        if len(form.heads) >= _HEADS_KEPT:
-            form.heads.clear()
-        form.heads[shapes] = head
-    return head
-
-
-def _fitting(spec: TensorSpec, array: np.ndarray, window: Window) -> memoryview:
-    """Return the raw form of an output that goes to shared memory."""
-    data = raw_tensor.encode_view(array)
-    if len(data) > len(window):
-        raise InternalError(
-            f"shared memory size specified with the request for output '{spec.name}' ({len(window)} bytes) should be "
-            f"at least {len(data)} bytes to hold the results: {spec} came as {list(array.shape)}"
-        )
-    return data

@@ -19,6 +19,7 @@ from service.data_plane import DataPlane
 from service.errors import UNEXPECTED, CancelledError, InternalError, InvalidArgumentError, SignetError
 from service.model_version import ModelVersion
 from service.request import InferResponse, Ticket
+from service.response_codec import encode_response
 from service.shared_memory import Regions, RequestMemory
 from service.tracing import RequestTrace, Tracer
 from service.versions import parse_version
@@ -272,7 +273,7 @@ def _answer(memory: RequestMemory, result: InferResponse | SignetError) -> bytes
     if memory.is_abandoned:
         return CancelledError(f"the request was cancelled while model '{result.form.model_name}' ran")
     try:
-        return codec.encode_response(result, memory.outputs)
+        return encode_response(result, memory.outputs)
     except SignetError as error:
         return error
     except Exception:

@@ -4,6 +4,7 @@ Every field here is a tag, the length of its content, and the content. A message
 once more on the way in and twice more on the way out. Source: Protocol Buffers, encoding.
 """
 
+from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
 
 Span: TypeAlias = tuple[int, int]
@@ -106,6 +107,7 @@ def _read_number(data: bytes, at: int) -> tuple[int, int]:
     raise IndexError
 
 
+@lru_cache(1024)
 def length_delimited(field: int, length: int) -> bytes:
     """Return what stands before the content of a field: its number, at most 15, and the length of the content."""
     return bytes((field << 3 | 2, length)) if length < _MARK else bytes((field << 3 | 2,)) + varint(length)

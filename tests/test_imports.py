@@ -56,7 +56,7 @@ LAYERS = [
         "tokens",
         "tensorflow_serving_flags",
     },
-    {"access", "codec", "statistics_codec", "stream_codec", "versions", "saved_model", *FAMILY},
+    {"access", "codec", "response_codec", "statistics_codec", "stream_codec", "versions", "saved_model", *FAMILY},
     {"queue_options", "settings", "labels", "warm_up_samples", "load_plan", "model_places", "uploads"},
     {"model_version", "admission"},
     {"input_checks", "warm_up", "row_probe", "model_entry", "retirement"},
@@ -87,7 +87,17 @@ OWNERS = {
     "grpc_reflection": {"transports", "server"},
     "opentelemetry": {"spans"},
     "protos": {
-        *("codec", "statistics_codec", "stream_codec", "versions", "servicer", "transports", "server", *FAMILY),
+        *(
+            "codec",
+            "response_codec",
+            "statistics_codec",
+            "stream_codec",
+            "versions",
+            "servicer",
+            "transports",
+            "server",
+        ),
+        *FAMILY,
         *("shared_memory_rpcs", "repository_rpcs", "trace_rpcs", "log_rpcs"),
         # These only pass a ModelConfig on.
         *("layouts", "repository", "load_plan", "model_control", "loading", "inspection"),

@@ -5,11 +5,10 @@ from hypothesis import strategies as st
 
 from protos import grpc_service_pb2 as pb
 from service import codec, raw_tensor
-from service.datatypes import BYTES, DATATYPES
-from service.errors import InvalidArgumentError, NotFoundError, ResourceExhaustedError
+from service.datatypes import DATATYPES
+from service.errors import InvalidArgumentError, NotFoundError
 from service.parameters import DEFAULTS, RequestParameters
-from service.request import AnswerForm, InferResponse, RequestedOutput
-from service.signature import TensorSpec
+from service.request import RequestedOutput
 from tests.service.tensors import arrays, deterministic
 
 every_datatype = pytest.mark.parametrize("datatype", DATATYPES.values(), ids=DATATYPES)
@@ -325,45 +324,3 @@ def test_name_version_and_id_are_the_messages():
     reader = codec.MessageRequest(pb.ModelInferRequest(model_name="m:f", model_version=" 01", id="\u017c\n"))
 
     assert (reader.model_name, reader.model_version, reader.id) == ("m:f", " 01", "\u017c\n")
-
-
-def response(*outputs, signature=None):
-    specs, arrays = zip(*outputs, strict=True) if outputs else ((), ())
-    answer = InferResponse(AnswerForm("m", "10", signature, specs), "id-1", arrays)
-    return pb.ModelInferResponse.FromString(codec.encode_response(answer))
-
-
-def test_an_answer_has_one_raw_entry_per_output_and_nothing_else_per_output():
-    spec = TensorSpec("y", DATATYPES["FP32"], (-1, 2))
-    text = TensorSpec("t", BYTES, None)
-
-    message = response((spec, np.ones((0, 2), np.float32)), (text, np.array([b"a"], object)))
-
-    assert [(output.name, output.datatype, list(output.shape)) for output in message.outputs] == [
-        ("y", "FP32", [0, 2]),
-        ("t", "BYTES", [1]),
-    ]
-    assert list(message.raw_output_contents) == [b"", b"\1\0\0\0a"]
-    assert not any(output.HasField("contents") or output.parameters for output in message.outputs)
-
-
-def test_an_answer_names_its_signature_only_when_the_request_did():
-    assert dict(response(signature="f").parameters) == {"signature": pb.InferParameter(string_param="f")}
-    assert not response().parameters
-
-
-def test_an_answer_carries_name_version_and_id():
-    message = response()
-
-    assert (message.model_name, message.model_version, message.id) == ("m", "10", "id-1")
-
-
-def test_an_answer_larger_than_a_message_is_refused_before_it_is_built(monkeypatch):
-    monkeypatch.setattr(codec, "MAX_MESSAGE_BYTES", 16)
-    spec = TensorSpec("y", DATATYPES["UINT8"], (-1,))
-
-    assert len(response((spec, np.zeros(8, np.uint8)), (spec, np.zeros(8, np.uint8))).outputs) == 2
-    text = refusal(
-        lambda: response((spec, np.zeros(8, np.uint8)), (spec, np.zeros(9, np.uint8))), ResourceExhaustedError
-    )
-    assert "output y UINT8[-1] came as [9]" in text

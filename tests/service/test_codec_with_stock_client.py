@@ -15,6 +15,7 @@ from service import codec, raw_tensor
 from service.datatypes import DATATYPES, from_dtype
 from service.errors import InvalidArgumentError
 from service.request import AnswerForm, InferResponse
+from service.response_codec import encode_response
 from service.signature import TensorSpec
 from service.status import status_of
 from tests.service.tensors import arrays, deterministic
@@ -44,7 +45,7 @@ class Echo(grpc.GenericRpcHandler):
             context.abort(*status_of(error))
         specs, arrays = zip(*outputs, strict=True) if outputs else ((), ())
         form = AnswerForm(request.model_name, "3", signature, specs)
-        return codec.encode_response(InferResponse(form, request.id, arrays))
+        return encode_response(InferResponse(form, request.id, arrays))
 
 
 @pytest.fixture(scope="module")

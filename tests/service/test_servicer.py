@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from protos import grpc_service_pb2 as pb
-from service import codec, raw_tensor
+from service import raw_tensor, response_codec
 from service.errors import (
     InternalError,
     InvalidArgumentError,
@@ -68,7 +68,7 @@ def test_refusal_is_handed_on_as_it_is():
 
 
 def test_answer_over_the_size_of_a_message_is_resource_exhausted_and_others_are_served(monkeypatch):
-    monkeypatch.setattr(codec, "MAX_MESSAGE_BYTES", 15)
+    monkeypatch.setattr(response_codec, "MAX_MESSAGE_BYTES", 15)
     with serving(kit()) as served:
         large, small = infer(served, message({"x": rows(1, 2)})), infer(served, message({"x": rows(1)}))
 

@@ -12,7 +12,7 @@ import tritonclient.grpc.aio as triton
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 from tritonclient.utils import InferenceServerException
 
-from service import codec, raw_tensor
+from service import raw_tensor, response_codec
 from tests.service.serving import WAIT_S, Gate, counters, kit, rows, serving
 from tests.service.transports.channels import bind
 
@@ -199,7 +199,7 @@ def test_failure_in_the_model_is_internal_without_the_servers_secrets():
 
 
 def test_answer_over_the_size_of_a_message_is_resource_exhausted(monkeypatch):
-    monkeypatch.setattr(codec, "MAX_MESSAGE_BYTES", 15)
+    monkeypatch.setattr(response_codec, "MAX_MESSAGE_BYTES", 15)
 
     async def main(served, transport):
         async with connected(transport) as stub:
