@@ -1,7 +1,7 @@
 """Tasks that were taken out of a queue to be run together."""
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from batching.options import QueueOptions
 from batching.task import Task
@@ -17,21 +17,20 @@ class Batch:
         tasks: at least one; they belong to the worker, which must finish each of them.
         size: rows that are put into the run.
         by_rows: whether each task gets its own rows of the outputs; else each gets the outputs as they are.
+        key: the key that all of the tasks have.
+        options: the rules that all of the tasks have.
     """
 
     tasks: Sequence[Task]
     size: int
     by_rows: bool
+    key: Hashable = field(init=False)
+    options: QueueOptions = field(init=False)
 
-    @property
-    def key(self) -> Hashable:
-        """The key that all of the tasks have."""
-        return self.tasks[0].key
-
-    @property
-    def options(self) -> QueueOptions:
-        """The rules that all of the tasks have."""
-        return self.tasks[0].options
+    def __post_init__(self) -> None:
+        first = self.tasks[0]
+        self.key = first.key
+        self.options = first.options
 
     @property
     def padded_size(self) -> int:
@@ -56,7 +55,7 @@ class Batch:
     @property
     def _wants_the_same(self) -> bool:
         first = self.tasks[0].outputs
-        return len(self.tasks) == 1 or all(task.outputs == first for task in self.tasks)
+        return len(self.tasks) == 1 or [task.outputs for task in self.tasks].count(first) == len(self.tasks)
 
     def singles(self) -> list["Batch"]:
         """A batch for each task, in the same order."""

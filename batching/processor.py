@@ -114,11 +114,9 @@ class Processor:
 
 def _record(group: Batch, *, is_retry: bool) -> BatchRecord:
     traces = [task.trace for task in group.tasks if task.trace is not None]
-    if traces:  # a task that was cut may have two parts in one group
-        traces = list(dict.fromkeys(traces))
-    return BatchRecord(
-        group.key, group.options, group.size, group.padded_size, len(group.tasks), is_retry, tuple(traces)
-    )
+    # A task that was cut may have two parts in one group.
+    distinct = tuple(dict.fromkeys(traces)) if traces else ()
+    return BatchRecord(group.key, group.options, group.size, group.padded_size, len(group.tasks), is_retry, distinct)
 
 
 def _split(group: Batch, outputs: Arrays, record: BatchRecord) -> Sequence[Arrays] | None:
@@ -151,7 +149,7 @@ def _whole_outputs(outputs: Arrays, tasks: Sequence[Task]) -> list[Arrays]:
 def _answer(group: Batch, answers: Sequence[Arrays], record: BatchRecord, started: float) -> list[Batch]:
     """Finish the tasks; returns those that were cut and must be run whole, because their parts cannot be joined."""
     tasks = group.tasks
-    if not (group.options.preserve_ordering or any(isinstance(task, Part) for task in tasks)):
+    if not group.options.preserve_ordering and Part not in {type(task) for task in tasks}:
         type(tasks[0]).finish_all(tasks, answers, record, started)
         return []
     again = []

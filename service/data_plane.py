@@ -230,14 +230,17 @@ class DataPlane:
                 self._slow_log.note(
                     each.place, each.size, each.received_ns, record.result(each, outputs, None, started)
                 )
-        inferences[0].plan.served.statistics.record_successes(
-            sum([each.size for each in inferences]),
-            [now_ns - each.received_ns for each in inferences],
-            int(sum([started - each.queued_at for each in inferences]) * 1e9),
-            RunDurations(record.compute_input_ns, record.compute_infer_ns, record.compute_output_ns),
-        )
+        totals_ns = []
+        rows, nbytes, queued_s = 0, 0, 0.0
+        for each in inferences:
+            totals_ns.append(now_ns - each.received_ns)
+            rows += each.size
+            nbytes += each.nbytes or 0
+            queued_s += started - each.queued_at
+        durations = RunDurations(record.compute_input_ns, record.compute_infer_ns, record.compute_output_ns)
+        inferences[0].plan.served.statistics.record_successes(rows, totals_ns, int(queued_s * 1e9), durations)
         # Before any answer, so that who has one finds room for the next request.
-        self.admission.leave(sum([each.nbytes or 0 for each in inferences]), len(inferences))
+        self.admission.leave(nbytes, len(inferences))
         for each, outputs in zip(inferences, answers, strict=True):
             each.is_finished = True
             each.inputs = NO_ARRAYS

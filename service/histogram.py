@@ -1,7 +1,7 @@
 """Counts of values by size, in a fixed number of buckets."""
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 
@@ -23,6 +23,12 @@ class Histogram:
     def observe(self, value: int, count: int = 1) -> None:
         """Count a value that came once, or so often."""
         self.counts[bisect_left(self.bounds, value)] += count
+
+    def observe_all(self, values: Iterable[int]) -> None:
+        """Count values each of which came once."""
+        counts, bounds = self.counts, self.bounds
+        for value in values:
+            counts[bisect_left(bounds, value)] += 1
 
     def add(self, other: "Histogram") -> None:
         """Add the counts of another one with the same bounds."""

@@ -54,22 +54,48 @@ class Duration:
 
 @dataclass(slots=True)
 class Compute:
-    """The three parts of running a model: joining the inputs, the run itself, splitting the outputs."""
+    """The three parts of running a model: joining the inputs, the run itself, splitting the outputs.
 
-    input: Duration = field(default_factory=Duration)
-    infer: Duration = field(default_factory=Duration)
-    output: Duration = field(default_factory=Duration)
+    Attributes:
+        count: how often they happened. Plain numbers, because every run adds to them.
+        input_ns: joining the inputs, in all.
+        infer_ns: the runs themselves, in all.
+        output_ns: splitting the outputs, in all.
+    """
+
+    count: int = 0
+    input_ns: int = 0
+    infer_ns: int = 0
+    output_ns: int = 0
+
+    @property
+    def input(self) -> Duration:
+        """How often and how long inputs were joined."""
+        return Duration(self.count, self.input_ns)
+
+    @property
+    def infer(self) -> Duration:
+        """How often and how long it ran."""
+        return Duration(self.count, self.infer_ns)
+
+    @property
+    def output(self) -> Duration:
+        """How often and how long outputs were split."""
+        return Duration(self.count, self.output_ns)
 
     def add(self, other: "Compute") -> None:
         """Add the counts and durations of another."""
-        for mine, theirs in ((self.input, other.input), (self.infer, other.infer), (self.output, other.output)):
-            mine.add(theirs.ns, theirs.count)
+        self.count += other.count
+        self.input_ns += other.input_ns
+        self.infer_ns += other.infer_ns
+        self.output_ns += other.output_ns
 
     def add_run(self, durations: "RunDurations", count: int = 1) -> None:
         """Count one run, once or for each of several requests."""
-        self.input.add(count * durations.input_ns, count)
-        self.infer.add(count * durations.infer_ns, count)
-        self.output.add(count * durations.output_ns, count)
+        self.count += count
+        self.input_ns += count * durations.input_ns
+        self.infer_ns += count * durations.infer_ns
+        self.output_ns += count * durations.output_ns
 
 
 @dataclass(slots=True)
@@ -162,8 +188,7 @@ class SignatureStatistics:
             statistics.success.add(sum(totals_ns), count)
             statistics.queue.add(queue_ns, count)
             statistics.compute.add_run(durations, count)
-            for total_ns in totals_ns:
-                statistics.latencies.observe(total_ns)
+            statistics.latencies.observe_all(totals_ns)
 
     def record_failure(self, total_ns: int, reason: FailureReason) -> None:
         """Count one request that failed after it was taken into the queue.

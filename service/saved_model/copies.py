@@ -145,11 +145,13 @@ class Copies:
             outputs: those that are wanted.
             workers: how many runs each device should have at a time; by default as many on each.
         """
+        if len(self._copies) == 1:
+            return self._run_on_the_only_one(signature, inputs, outputs)
         copy = self._take(signature, workers)
         try:
             return copy.graph.runners[signature].run(inputs, outputs)
         except _FAULTS as fault:
-            if len(self._copies) == 1 or signature in self.pinned:
+            if signature in self.pinned:
                 raise
             return self._run_elsewhere(copy, fault, signature, inputs, outputs)
         finally:
@@ -166,6 +168,14 @@ class Copies:
         """Free all Sessions, and with their last references the weights."""
         for copy in self._copies:
             copy.graph.close()
+
+    def _run_on_the_only_one(
+        self, signature: str, inputs: Mapping[str, np.ndarray], outputs: Sequence[str]
+    ) -> dict[str, np.ndarray]:
+        (copy,) = self._copies
+        with self._lock:
+            copy.runs += 1
+        return copy.graph.runners[signature].run(inputs, outputs)
 
     def _take(self, signature: str, workers: Sequence[int], but: _Copy | None = None) -> _Copy:
         with self._lock:

@@ -46,8 +46,10 @@ class SignatureRunner:
         self._bound = bound
         self._inline = inline
         self._names_by_feed = _names_by_feed(bound)
+        self._feeds = tuple(self._names_by_feed.values())
         self._copies_inputs = bound.signature.effect is Effect.WRITING
         self._plans: OrderedDict[frozenset[str], _Plan] = OrderedDict()
+        self._latest: tuple[tuple[str, ...], _Plan] | None = None
         self._lock = threading.Lock()
         self._preparing = threading.Lock()
 
@@ -59,8 +61,8 @@ class SignatureRunner:
             tensorflow.errors.OpError: the model failed.
         """
         given = {**self._bound.defaults, **inputs} if self._bound.defaults else inputs
-        feeds = [self._feed(names, given) for names in self._names_by_feed.values()]
-        plan = self._plan(frozenset(outputs))
+        feeds = [self._feed(names, given) for names in self._feeds]
+        plan = self._plan_for(outputs)
         values = plan.run(*feeds) if plan.run is not None else []
         return {
             name: _as_array(values[plan.positions[name]]) if name in plan.positions else given[plan.echoes[name]]
@@ -88,6 +90,16 @@ class SignatureRunner:
             return value.copy()
         # TensorFlow would copy it, and hold the interpreter's lock meanwhile.
         return aligned.copy(value) if value.nbytes >= _LARGE_BYTES and not _fits_as_it_is(value) else value
+
+    def _plan_for(self, outputs: Sequence[str]) -> _Plan:
+        """Return the plan for outputs; most often they are the very object of the last time, which costs nothing."""
+        latest = self._latest
+        if latest is not None and latest[0] is outputs:
+            return latest[1]
+        plan = self._plan(frozenset(outputs))
+        if isinstance(outputs, tuple):  # a list may hold other names the next time
+            self._latest = outputs, plan
+        return plan
 
     def _plan(self, outputs: frozenset[str]) -> _Plan:
         """Return the plan for a set of outputs; to prepare one takes long and must not hold up those that are there."""
