@@ -124,6 +124,8 @@ class NativeTransport:
 
     def problems(self, timeout_s: float) -> list[str]:
         """Return what is wrong with the threads that receive calls, as ``Transport`` says."""
+        for front in self._fronts:  # this is called every few seconds, which may be all that is
+            front.let_go()
         return [
             f"{front.address}: {problem}" for front in self._fronts if (problem := _problem(front.relay, timeout_s))
         ]

@@ -167,3 +167,15 @@ def test_messages_of_300_mb_pass_beside_small_ones(server, client, nothing_left)
             done.set()
             asking.join()
         seen.append(f"slowest of {len(slowest)} other calls {1000 * max(slowest):.0f} ms")
+
+
+def test_last_answer_does_not_stay_until_the_next_call(start, note):
+    server = start("kit")
+    with triton.InferenceServerClient(server.address) as client:
+        call(client, "kit", {"n": np.array(10, np.int32)}, "blow")
+        before_mib = server.resident_mib()
+        call(client, "kit", {"n": np.array(75_000_000, np.int32)}, "blow")
+    growth_mib = settle(ServerProcess.resident_mib, server, before_mib + 30) - before_mib
+    note("an answer of 300 MB, and no call after it", "nothing is left", f"{growth_mib:+.1f} MiB")
+    assert growth_mib <= 30
+    assert server.stop(60) == 0

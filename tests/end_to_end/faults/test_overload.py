@@ -117,7 +117,7 @@ def test_server_refuses_quickly_answers_what_it_took_and_recovers(export, transp
         empty = [span for caller in callers for span in caller.empty_calls]
         growth_mib = server.resident_mib() - before_mib
         note(
-            f"{CALLERS:,} callers of a model that serves some 85 a second, {IN_FLIGHT} allowed at a time",
+            f"{CALLERS:,} callers of a model that serves some 40 a second, {IN_FLIGHT} allowed at a time",
             "refusals under 100 ms, all who try again are answered, memory is bounded",
             f"{len(spans):,} refusals, median {1000 * median(spans):.0f} ms (of calls that do nothing "
             f"{1000 * median(empty):.0f} ms; for one who asks alone {1000 * median(lone):.0f} ms); "
