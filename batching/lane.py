@@ -32,6 +32,12 @@ _QUICK_S: Final = 0.0003
 
 _MOST_TRUST: Final = 8
 
+_LONG_S: Final = 0.1
+"""A run that takes as long would hold up all others, if it ran in the thread that receives them."""
+
+_RUNS_OF_DISTRUST: Final = 1000
+"""Quick runs that must follow a long one before any is taken for quick again: it may depend on the data."""
+
 
 class Lane:
     """The queues of all tasks that carry the same options object: their limits, and their order among themselves.
@@ -198,14 +204,19 @@ class Lane:
 
     @property
     def is_quick(self) -> bool:
-        """Whether a batch should be over sooner than another thread would be awake: by far the most lately were."""
+        """Whether a batch should be over sooner than another thread would be awake: by far the most lately were.
+
+        And none of them was long.
+        """
         return self._trust > _MOST_TRUST // 2
 
     def ran(self, batch: Batch, record: BatchRecord, now: float) -> None:
         """Learn from the first run of a batch that was taken here and is finished."""
         if record.compute_infer_ns < _QUICK_S * 1e9:
             self._trust = min(self._trust + 1, _MOST_TRUST)
-        else:
+        elif record.compute_infer_ns >= _LONG_S * 1e9:
+            self._trust = -_RUNS_OF_DISTRUST
+        elif self._trust > 0:
             self._trust = max(self._trust - 2, 0)
         if self._adaptive is not None:
             latencies = [now - task.queued_at for task in batch.tasks]

@@ -1,6 +1,7 @@
 """Brings answers from worker threads to the event loop, a whole batch with one wake-up."""
 
 import asyncio
+import threading
 from collections import deque
 from typing import Generic, TypeVar
 from weakref import WeakSet
@@ -12,11 +13,13 @@ class Completions(Generic[T]):
     """A queue of results for futures of one event loop.
 
     ``put`` may be called from any thread. Waking the loop costs a system call, so it is done once for all results
-    that arrive before the loop gets to them.
+    that arrive before the loop gets to them, and not at all for those that come from its own thread.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Create the queue, in the thread of the loop."""
         self._loop = loop
+        self._thread = threading.get_ident()
         self._ready: deque[tuple[asyncio.Future[T], T]] = deque()
         self._wakeup_is_due = False
         self._waiting: WeakSet[asyncio.Future[T]] = WeakSet()
@@ -38,6 +41,10 @@ class Completions(Generic[T]):
 
     def put(self, future: "asyncio.Future[T]", result: T) -> None:
         """Set a future's result soon; one that was cancelled meanwhile is left alone."""
+        if threading.get_ident() == self._thread:
+            if not future.done():
+                future.set_result(result)
+            return
         self._ready.append((future, result))
         # Two threads may both see False and wake the loop twice, which is harmless. None is lost: `_flush` clears the
         # mark before it looks at the queue.

@@ -10,6 +10,7 @@ from typing import Any, Final
 import grpc
 from google.protobuf.message import Message
 
+from batching.burst import Burst
 from service.access import ANYBODY, Access
 from service.caller import Caller, caller_of
 from service.errors import SignetError, UnavailableError
@@ -71,7 +72,9 @@ class GrpcioTransport:
         """
         self._servicer = servicer
         self._callers = callers
-        self._completions: Completions[bytes | SignetError] = Completions(asyncio.get_running_loop())
+        self._loop = asyncio.get_running_loop()
+        self._completions: Completions[bytes | SignetError] = Completions(self._loop)
+        self._burst = Burst()
         self._lasting = LastingCalls()
         self._farewell = Farewell()
         self._refuses = False
@@ -172,7 +175,8 @@ class GrpcioTransport:
             tracer = self._servicer.tracer
             trace = None if tracer is None else tracer.begin(context.invocation_metadata() or ())
             caller = self._callers(context.peer())
-            ticket = self._servicer.infer(data, deadline, partial(self._completions.put, answer), caller, trace)
+            done = partial(self._completions.put, answer)
+            ticket = self._servicer.infer(data, deadline, done, caller, trace, self._burst_of_this_turn())
         except Exception as error:  # noqa: BLE001 - likewise
             return await abort(context, error)
         try:
@@ -182,6 +186,15 @@ class GrpcioTransport:
             ticket.cancel()
             raise
         return result if isinstance(result, bytes) else await abort(context, result)
+
+    def _burst_of_this_turn(self) -> Burst:
+        """Return what collects the requests of this turn of the event loop.
+
+        In its next turn those are run that should be over before a worker would be awake; workers get the others.
+        """
+        if not self._burst:
+            self._loop.call_soon(self._burst.run)
+        return self._burst
 
     async def _stream_infer(self, _requests: object, context: Context) -> None:
         await self._farewell.turn()

@@ -118,6 +118,20 @@ def trusted(options):
     return lane
 
 
+@pytest.mark.parametrize(("seconds", "quick_runs"), [(0.09, 1), (0.1, 1005), (60.0, 1005)])
+def test_a_long_run_costs_the_trust_of_a_thousand(seconds, quick_runs):
+    lane = trusted(QueueOptions(max_batch_size=8))
+    batch = SimpleNamespace(tasks=[], size=1)
+    for _ in range(2):
+        lane.ran(batch, SimpleNamespace(compute_infer_ns=int(seconds * 1e9)), 0.0)
+
+    for _ in range(quick_runs - 1):
+        lane.ran(batch, SimpleNamespace(compute_infer_ns=1000), 0.0)
+        assert not lane.is_quick
+    lane.ran(batch, SimpleNamespace(compute_infer_ns=1000), 0.0)
+    assert lane.is_quick
+
+
 @given(
     sizes=st.lists(st.integers(0, 10), min_size=1, max_size=20),
     preferred=st.sampled_from([(), (8,), (4, 8)]),

@@ -37,6 +37,19 @@ def test_a_batch_of_results_wakes_the_loop_once():
     assert run(main) == (list(range(100)), 1)
 
 
+def test_results_from_the_thread_of_the_loop_wake_nobody():
+    async def main():
+        loop = asyncio.get_running_loop()
+        completions = Completions(loop)
+        answered, cancelled = completions.future(), completions.future()
+        cancelled.cancel()
+        for future in (answered, cancelled):
+            completions.put(future, 1)
+        return await answered, loop.wakeups
+
+    assert run(main) == (1, 0)
+
+
 def test_results_are_set_in_the_order_in_which_they_came():
     async def main():
         completions = Completions(asyncio.get_running_loop())
