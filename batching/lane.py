@@ -204,10 +204,7 @@ class Lane:
 
     @property
     def is_quick(self) -> bool:
-        """Whether a batch should be over sooner than another thread would be awake: by far the most lately were.
-
-        And none of them was long.
-        """
+        """Whether a batch should be over sooner than another thread would be awake: most were, none was long."""
         return self._trust > _MOST_TRUST // 2
 
     def ran(self, batch: Batch, record: BatchRecord, now: float) -> None:
